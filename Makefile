@@ -32,6 +32,14 @@ endif
 
 all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
 
+# Who types `make` alone is told what is next, where something was built.
+ifeq ($(MAKELEVEL)|$(filter-out all,$(MAKECMDGOALS))|$(V),0||)
+all: $(BUILD)/told
+$(BUILD)/told: $(BUILD)/libvramgc.so $(BUILD)/vramgc
+	@touch $@
+	@echo "Built. Next: $(BUILD)/vramgc prove, on an idle card, then $(BUILD)/vramgc run ./webui.sh"
+endif
+
 # --- the library ---
 
 LIB_ROOMS := base cuda hook process serve govern track python host heap policy vm store
@@ -124,10 +132,8 @@ lint: all
 
 # Downloads and the Python environment stay.
 clean:
-	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map
+	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map $(BUILD)/told
 
-# What the lines below name; each other target is named in the last but one.
-NAMED := demo check check-deep lint schema proven debug compile_commands seeds bench wheels soak install uninstall clean deb wheel dist help
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"
 	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
@@ -143,7 +149,6 @@ help:
 	@echo "make uninstall  takes the same variables; make clean leaves downloads and the Python environment"
 	@echo "make deb, make wheel: a package of this tree; make dist: a release of its commit, and how to sign it; in $(PACKAGES)/;"
 	@echo "              MAINTAINER='Name <address>' is told in the Debian package"
-	@echo "All others: $(filter-out all always $(NAMED),$(sort $(shell sed -n 's/^\.PHONY: *//p' $(MAKEFILE_LIST))))" | fold -s -w 110
 	@echo "Without network: TOOLKIT_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 
 -include $(LIB_OBJECTS:.o=.d)

@@ -218,6 +218,9 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
     slot->process = error ? 0 : slot->process;
     slot->killed = false;
     self.failed += error != 0;
+    if (!error && self.says_all)
+        complain("--on %s: `%s` runs, for %d s at most", rule->when, rule->command,
+                 (int)(LONGEST_NS / SECOND_NS));
     if (error)
         complain("--on %s: `%s` cannot be run: %s", rule->when, rule->command, strerror(error));
     free(environment);

@@ -154,6 +154,8 @@ static bool did_not_start(int status) {
 }
 
 static void tell_end(int status, bool seen) {
+    static const char too_early[] =
+        " before it used CUDA: nothing can be said of how vramgc does with it";
     if (!seen && did_not_start(status))
         finding(MARK_WRONG, "command", "exit status %d: it, or what it starts, %s",
                 WEXITSTATUS(status),
@@ -161,10 +163,13 @@ static void tell_end(int status, bool seen) {
     else if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         finding(MARK_OK, "command", "ended with exit status 0");
     else if (WIFEXITED(status))
-        finding(MARK_NOTE, "command", "ended with exit status %d", WEXITSTATUS(status));
+        finding(seen ? MARK_NOTE : MARK_WRONG, "command", "%s with exit status %d%s",
+                seen ? "ended" : "failed", WEXITSTATUS(status),
+                seen ? "" : too_early);
     else
-        finding(MARK_NOTE, "command", "killed by %s", show_signal(WTERMSIG(status)).text);
-    if (!seen && !did_not_start(status))
+        finding(seen ? MARK_NOTE : MARK_WRONG, "command", "killed by %s%s",
+                show_signal(WTERMSIG(status)).text, seen ? "" : too_early);
+    if (!seen && status == 0)
         finding(MARK_WRONG, "seen", "vramgc saw no process of COMMAND use CUDA");
 }
 

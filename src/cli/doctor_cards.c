@@ -68,7 +68,11 @@ static struct traces find_traces(void) {
     };
 }
 
+/* That there is no driver is said once, and only where it is so. */
 static void no_device(const struct traces *traces, const char *why) {
+    static const char no_driver[] = "no NVIDIA driver here: ";
+    if (strncmp(why, no_driver, strlen(no_driver)) == 0)
+        why += strlen(no_driver);
     if (traces->module && !traces->device)
         finding(MARK_WRONG, "driver",
                 "%s; the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container "
@@ -76,8 +80,8 @@ static void no_device(const struct traces *traces, const char *why) {
                 why);
     else if (!traces->module && access("/dev/dxg", F_OK))
         finding(MARK_WRONG, "driver",
-                "%s; there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on "
-                "this machine. Install it, or load it; start a container with --gpus all",
+                "%s: the NVIDIA driver is not loaded on this machine. Install it, or load it; start "
+                "a container with --gpus all",
                 why);
     else
         finding(MARK_WRONG, "driver", "%s", why);

@@ -35,7 +35,7 @@ install: all $(GENERATES)
 	@install -D -m 644 $(GENERATED)/prometheus-rules $(DESTDIR)$(docdir)/prometheus-rules.yml
 	@install -D -m 644 $(GENERATED)/grafana-dashboard $(DESTDIR)$(docdir)/grafana-dashboard.json
 	@install -d $(DESTDIR)$(docdir)/guides
-	@install -m 644 src/LIMITS.md $(DESTDIR)$(docdir)
+	@install -m 644 src/LIMITS.md LICENSE $(DESTDIR)$(docdir)
 	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
 	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \
 	    echo "Installed. Next: $$it run ./webui.sh, or before that $$it prove, on an idle card"
@@ -48,7 +48,7 @@ OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(
 uninstall:
 	@rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
 	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
-	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/LICENSE $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
 
 # Of the Debian package; an address makes it "Name <address>".

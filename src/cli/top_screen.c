@@ -15,6 +15,7 @@
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
 enum { KEYS_WIDTH = 70 }; /* in fewer columns keys are told in short */
+enum { DETAILS = 5 };     /* lines of a chosen program, its row among them, that are of most use */
 
 /* 40 columns, and 12 lines for what matters. */
 static const char *const help_lines[] = {
@@ -30,8 +31,8 @@ static const char *const help_lines[] = {
     "o  others  held by other programs",
     "-  driver  the driver's, all contexts",
     "",
-    "The picture is of the latest minute,",
-    "as high as the card.",
+    "The picture is of the latest minute or",
+    "more, as high as the card.",
     "",
     "Without arguments all programs of yours",
     "that run under vramgc are shown.",
@@ -42,7 +43,8 @@ struct screen {
     struct page page;
     int first; /* so many lines below the title are not shown */
     bool helps, colours, ends;
-    bool types; /* the word of the filter */
+    bool types;   /* the word of the filter */
+    bool follows; /* the chosen program is brought into view */
 };
 
 const char *top_screen_missing(void) {
@@ -89,7 +91,7 @@ static void draw_bottom(const struct screen *screen) {
     if (screen->types)
         snprintf(text, sizeof text, " /%s_ ", view->filter);
     else if (screen->helps)
-        snprintf(text, sizeof text, " q quit   any other key ends the help ");
+        snprintf(text, sizeof text, " q or any other key ends the help ");
     else if (COLS < KEYS_WIDTH)
         snprintf(text, sizeof text, " q quit  s %s  %s%s  ? help ", top_sort_name(view->sort),
                  more ? "PgDn  " : "", view->chosen_pid || *view->filter ? "Esc back" : "/ word");
@@ -114,22 +116,45 @@ static int limit(int value, int highest) {
     return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
 }
 
-/* What happened last fills the screen, and has a few lines beyond it where there is no room. The
- * latest minute is high where all else has room, and goes before a program does. */
+/* The latest minute has the lines that nothing else needs, else a few before what happened last,
+ * and goes before a program does. */
+static bool give_picture_rows(struct screen *screen, int rows) {
+    enum { USUAL_EVENTS = 8 };
+    struct top_view *view = screen->view;
+    view->history_rows = 1;
+    view->most_events = USUAL_EVENTS;
+    top_page(&screen->page, view, COLS);
+    int pictures = (int)screen->page.pictures;
+    if (pictures == 0)
+        return true;
+    int spare = 1 + (rows - (int)screen->page.count) / pictures;
+    int before_events = 1 + (rows - (int)screen->page.cards_end + 1) / pictures;
+    int height = before_events < HISTORY_ROWS ? before_events : HISTORY_ROWS;
+    height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS);
+    view->history_rows = height >= HISTORY_LEAST_ROWS ? (size_t)height : 0;
+    return view->history_rows > 0;
+}
+
+/* Of a chosen program its row is seen, above its details where there is little room. What happened
+ * last fills the screen, and has a few lines beyond it where there is no room. */
 static void lay_out(struct screen *screen, int rows) {
-    enum { LEAST_EVENTS = 4, USUAL_EVENTS = 9 };
-    static const size_t heights[] = {HISTORY_MOST_ROWS, HISTORY_ROWS, 0};
-    screen->view->most_events = 0;
-    for (size_t i = 0; i < ARRAY_LENGTH(heights); i++) {
-        screen->view->history_rows = heights[i];
-        top_page(&screen->page, screen->view, COLS);
-        if (i == 0 ? (int)screen->page.count + USUAL_EVENTS <= rows
-                   : (int)screen->page.cards_end <= rows)
-            break;
+    enum { LEAST_EVENTS = 4, FEW_ROWS = 20 };
+    struct top_view *view = screen->view;
+    view->low = view->details_below = false;
+    if (!give_picture_rows(screen, rows) && rows < FEW_ROWS) {
+        view->low = true;
+        view->low = give_picture_rows(screen, rows);
     }
+    view->most_events = 0;
+    top_page(&screen->page, view, COLS);
+    view->details_below = (int)screen->page.chosen >= rows;
     int room = rows - (int)screen->page.count - 1;
-    screen->view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
-    top_page(&screen->page, screen->view, COLS);
+    view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
+    top_page(&screen->page, view, COLS);
+    if (screen->follows && (int)screen->page.chosen + DETAILS > rows)
+        screen->first =
+            limit((int)screen->page.chosen + DETAILS - rows, (int)screen->page.chosen - 2);
+    screen->follows = false;
 }
 
 static void draw(struct screen *screen) {
@@ -176,10 +201,10 @@ static void take_key(struct screen *screen, int key) {
     screen->helps = screen->helps && !helped;
     if (screen->types)
         take_letter(screen, key);
-    else if (key == 'q' || key == 'Q')
-        screen->ends = true;
     else if (helped)
         ;
+    else if (key == 'q' || key == 'Q')
+        screen->ends = true;
     else if (key == ESCAPE)
         go_back(screen->view);
     else if (key == 's')
@@ -197,7 +222,7 @@ static void take_key(struct screen *screen, int key) {
     else if (key == KEY_PPAGE)
         screen->first -= LINES - 2;
     if (key == KEY_RESIZE || chosen != screen->view->chosen_pid) /* what is of use is at the top */
-        screen->first = 0;
+        screen->first = 0, screen->follows = true;
 }
 
 /* Draws at each key, and reads anew when it is time. */

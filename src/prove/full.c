@@ -17,9 +17,9 @@ static CUresult free_now(size_t *bytes) {
 }
 
 static void tell_lack(struct text *said, unsigned at_ms, size_t before, size_t now) {
-    text_format(said, "after %u ms ", at_ms);
+    text_format(said, "%safter %u ms ", at_ms ? "; " : "", at_ms);
     text_add_bytes(said, minus_u64(before, now));
-    text_add(said, " lacked; ");
+    text_add(said, " lacked");
 }
 
 /* Others may come meanwhile, and take a little. No driver is known to need longer than the ten

@@ -66,9 +66,9 @@ void history_note(struct top_history *history, const struct cards *cards) {
     for (size_t i = 0; i < cards->count; i++) {
         const struct card *card = &cards->list[i];
         struct history_card *of = find(history, card->label.bus_id);
-        for (uint64_t second = now - min_u64(now, HISTORY_SECONDS - 1); of && second <= now;
+        for (uint64_t second = now - min_u64(now, HISTORY_MOST_SECONDS - 1); of && second <= now;
              second++) {
-            struct history_second *known = &of->of[second % HISTORY_SECONDS];
+            struct history_second *known = &of->of[second % HISTORY_MOST_SECONDS];
             bool is_new = known->second != second;
             struct history_second seen = {0};
             if (is_new || second + 1 >= now)
@@ -82,14 +82,16 @@ void history_note(struct top_history *history, const struct cards *cards) {
 }
 
 static struct history_second highest(const struct history_card *card, size_t column,
-                                     size_t columns) {
+                                     struct history_size size) {
     struct history_second most = {0};
-    uint64_t first = second_now() + 1 - HISTORY_SECONDS;
-    size_t begin = column * HISTORY_SECONDS / columns;
-    size_t end = max_u64((column + 1) * HISTORY_SECONDS / columns, begin + 1);
-    for (size_t i = begin; i < end; i++)
-        if (card->of[(first + i) % HISTORY_SECONDS].second == first + i)
-            raise_second(&most, &card->of[(first + i) % HISTORY_SECONDS]);
+    uint64_t first = second_now() + 1 - size.seconds;
+    size_t begin = column * size.seconds / size.columns;
+    size_t end = (column + 1) * size.seconds / size.columns;
+    for (size_t i = begin; i < end; i++) {
+        const struct history_second *known = &card->of[(first + i) % HISTORY_MOST_SECONDS];
+        if (known->second == first + i)
+            raise_second(&most, known);
+    }
     return most;
 }
 
@@ -105,16 +107,17 @@ static char letter_of(struct history_second most, uint64_t middle, bool lowest) 
 }
 
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
-                 size_t rows, size_t columns, char *out) {
+                 struct history_size size, char *out) {
     const struct history_card *of = NULL;
-    uint64_t middle = card->total_bytes / rows * (rows - 1 - row) + card->total_bytes / rows / 2;
+    uint64_t height = card->total_bytes / size.rows;
+    uint64_t middle = height * (size.rows - 1 - row) + height / 2;
     for (size_t i = 0; i < history->count; i++)
         if (strcmp(history->cards[i].bus_id, card->label.bus_id) == 0)
             of = &history->cards[i];
     if (!of || !card->row_count || !card->total_bytes)
         return false;
-    for (size_t i = 0; i < columns; i++)
-        out[i] = letter_of(highest(of, i, columns), middle, row + 1 == rows);
-    out[columns] = 0;
+    for (size_t i = 0; i < size.columns; i++)
+        out[i] = letter_of(highest(of, i, size), middle, row + 1 == size.rows);
+    out[size.columns] = 0;
     return true;
 }

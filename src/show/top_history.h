@@ -1,5 +1,5 @@
-/* top_history.h: what the programs of a card held in the latest minute, as `vramgc top` draws it:
- * from their own timelines, and from what top has seen itself since it began. */
+/* top_history.h: what the programs of a card held in the latest minute or two, as `vramgc top`
+ * draws it: from their own timelines, and from what top has seen itself since it began. */
 #pragma once
 
 #include <stddef.h>
@@ -7,9 +7,10 @@
 
 #include "read/cards.h"
 
-/* A column for each second, in 80 columns, or two; as little of 24 lines as shows a curve, or more.
- */
-enum { HISTORY_SECONDS = 60, HISTORY_COLUMNS = 120, HISTORY_ROWS = 4, HISTORY_MOST_ROWS = 10 };
+/* A column for each second: a minute in 80 columns, more in more of them; as little of 24 lines as
+ * shows a curve, or more. */
+enum { HISTORY_SECONDS = 60, HISTORY_MOST_SECONDS = 145 };
+enum { HISTORY_LEAST_ROWS = 2, HISTORY_ROWS = 4, HISTORY_MOST_ROWS = 20 };
 
 struct history_second {
     uint64_t second; /* of CLOCK_MONOTONIC; 0: nothing is known */
@@ -20,14 +21,19 @@ struct top_history {
     size_t count;
     struct history_card {
         char bus_id[16];
-        struct history_second of[HISTORY_SECONDS];
+        struct history_second of[HISTORY_MOST_SECONDS];
     } cards[VRAMGC_MAX_DEVICES];
 };
 
 /* At each look. */
 void history_note(struct top_history *history, const struct cards *cards);
 
-/* A row of the card's picture, the highest first, of so many, in so many columns: # live, : held,
- * o of others. False: no program uses the card, or it is not known how large it is. */
+/* What is drawn: so many seconds, in as many columns or fewer. */
+struct history_size {
+    size_t rows, columns, seconds;
+};
+
+/* A row of the card's picture, the highest first: # live, : held, o of others. False: no program
+ * uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
-                 size_t rows, size_t columns, char *out);
+                 struct history_size size, char *out);

@@ -20,6 +20,11 @@
 
 enum { NARROW = 64, WITHOUT_LIVE = 48, FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
 
+/* There is no room for bars, nor for all figures. */
+static bool is_narrow(int columns) {
+    return columns < NARROW;
+}
+
 /* ---- lines ---- */
 
 static struct page_line *add_line(struct page *page, enum page_style style) {
@@ -68,6 +73,22 @@ static void add_edges(struct page *page, enum page_style style, int columns, con
     text_format(&text, " %s", right);
 }
 
+/* All of it, on as many lines as it needs; pid 0: below what was said of the same one. */
+static void add_wrapped(struct page *page, enum page_style style, uint64_t pid, const char *rest,
+                        int columns) {
+    int before = is_narrow(columns) ? 0 : 9;
+    for (; pid || *rest; pid = 0) {
+        struct page_line *line = add_line(page, style);
+        struct text text = TEXT_IN(line->text);
+        text_format(&text, pid ? "%*llu  " : "%*.0llu  ", before, (unsigned long long)pid);
+        size_t length = bytes_of_columns(rest, (size_t)columns - text.length);
+        const char *space = rest[length] ? memrchr(rest, ' ', length + 1) : NULL;
+        length = space ? (size_t)(space - rest) : length;
+        text_add_n(&text, rest, length);
+        rest += length + strspn(rest + length, " ");
+    }
+}
+
 /* ---- sums that add up as they are shown ---- */
 
 struct adding {
@@ -110,11 +131,6 @@ static void add_part(struct bar *bar, char letter, uint64_t bytes) {
         text_add_n(&bar->text, &letter, 1);
 }
 
-/* There is no room for bars, nor for all figures. */
-static bool is_narrow(int columns) {
-    return columns < NARROW;
-}
-
 /* Where there is no room for it, held and idle say it. */
 static int live_columns(int columns) {
     return columns < WITHOUT_LIVE ? 0 : 8;
@@ -148,6 +164,50 @@ static void write_card_bar(struct page *page, const struct card *card, int colum
     while (bar.columns++ < (size_t)columns - 4)
         text_add(&bar.text, " ");
     text_add(&bar.text, "]");
+}
+
+/* ---- the chosen process ---- */
+
+static void write_totals(struct page *page, const struct stats_file *record, int columns) {
+    uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        const struct vramgc_device_stats *s = &record->file->devices[i].stats;
+        reclaims += s->reclaims;
+        refusals += s->refusals;
+        ooms += s->ooms;
+        reclaimed += s->reclaimed_bytes;
+    }
+    char line[160] = "";
+    struct text text = TEXT_IN(line);
+    if (reclaimed > 0)
+        text_format(&text, "gave back %s, %s time%s", show_bytes(reclaimed).text,
+                    show_count(reclaims).text, reclaims == 1 ? "" : "s");
+    else
+        text_add(&text, "gave nothing back yet");
+    text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,
+                show_count(ooms).text);
+    add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+}
+
+static void write_chosen(struct page *page, const struct top_view *view, int columns) {
+    for (size_t i = 0; i < view->running.count; i++) {
+        const struct stats_file *record = view->running.list[i].record;
+        if (view->running.list[i].pid != view->chosen_pid)
+            continue;
+        uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
+        char line[PATH_MAX + 20];
+        struct text text = TEXT_IN(line);
+        add_wrapped(page, PAGE_TITLE, view->chosen_pid, record->file->command_line, columns);
+        text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
+                    show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
+        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+        write_totals(page, record, columns);
+        text = TEXT_IN(line);
+        text_format(&text, "vramgc report %s", record->path);
+        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+        if (!view->details_below)
+            add(page, PAGE_PLAIN, "%s", "");
+    }
 }
 
 /* ---- a card ---- */
@@ -185,19 +245,24 @@ static void write_sensors(struct page *page, const struct card_sensors *sensors)
     add(page, PAGE_PLAIN, "%s", line);
 }
 
-/* The latest minute, as high as the card. */
-static void write_history(struct page *page, const struct top_view *view, const struct card *card,
+/* The latest minute, or more in a wide terminal, as high as the card. */
+static bool write_history(struct page *page, const struct top_view *view, const struct card *card,
                           int columns) {
-    char row[HISTORY_COLUMNS + 1];
-    size_t rows = view->history_rows, room = (size_t)columns - 14;
+    char row[HISTORY_MOST_SECONDS + 1], name[32];
+    bool wide = columns > 80;
+    size_t room = min_u64((size_t)columns - (wide ? 15 : 14), wide ? HISTORY_MOST_SECONDS : 60);
+    struct history_size size = {view->history_rows, room, wide ? room : HISTORY_SECONDS};
     struct figure total = show_bytes(card->total_bytes);
-    room = room < HISTORY_COLUMNS ? min_u64(room, HISTORY_SECONDS) : HISTORY_COLUMNS;
-    for (size_t i = 0; i < rows && history_row(&view->history, card, i, rows, room, row); i++) {
+    size_t i = 0;
+    snprintf(name, sizeof name, "last %zu s", size.seconds);
+    for (; i < size.rows && history_row(&view->history, card, i, size, row); i++) {
         struct page_line *line = add_line(page, PAGE_PLAIN);
         struct text text = TEXT_IN(line->text);
-        text_format(&text, "  |%s| %s", row, i == 0 ? total.text : i + 1 < rows ? "" : "last 60 s");
+        text_format(&text, "  |%s| %s", row, i == 0 ? total.text : i + 1 < size.rows ? "" : name);
         line->bar_begin = 3;
     }
+    page->pictures += i > 0;
+    return i > 0;
 }
 
 static void add_program(struct text *text, const struct vramgc_file *file, size_t columns) {
@@ -264,18 +329,27 @@ static void write_card(struct page *page, const struct top_view *view, const str
                        int columns) {
     struct adding adding = {0};
     write_card_title(page, card, columns);
-    if (card->known)
+    if (card->known && !view->low)
         write_card_bar(page, card, columns);
     bool rows = card->row_count > 0;
-    write_sensors(page, &card->sensors);
-    write_history(page, view, card, columns);
+    if (card->sensors.known || !view->low)
+        write_sensors(page, &card->sensors);
+    bool drawn = write_history(page, view, card, columns);
+    if (card->known && view->low && !drawn)
+        write_card_bar(page, card, columns);
     bool narrow = is_narrow(columns), live = live_columns(columns) > 0;
     add(page, PAGE_HEADING, "%9s %-*s%*s %7s%*s %8s %s", rows ? "PID" : "",
         (int)program_columns(columns), rows ? "PROGRAM" : "", live_columns(columns),
         rows && live ? "LIVE" : "", rows ? "IDLE" : "", narrow ? 0 : 7,
         rows && !narrow ? "LIBS" : "", "HELD MiB", rows && !narrow ? "#live :idle +libs" : "");
-    for (size_t i = 0; i < card->row_count; i++)
+    for (size_t i = 0; i < card->row_count; i++) {
         write_row(page, view, card, &card->rows[i], &adding, columns);
+        if (page->chosen || card->rows[i].process->pid != view->chosen_pid)
+            continue;
+        page->chosen = page->count - 1;
+        if (view->details_below)
+            write_chosen(page, view, columns);
+    }
     if (card->known) {
         write_others(page, card, &adding, columns);
         write_part(page, card, '+', "free", mib_of(&adding, card->free_bytes), 0, 0, columns);
@@ -336,22 +410,6 @@ static void write_events(struct page *page, const struct top_view *view, int col
 
 /* ---- beside the figures ---- */
 
-/* All of it, on as many lines as it needs; pid 0: below what was said of the same one. */
-static void add_wrapped(struct page *page, enum page_style style, uint64_t pid, const char *rest,
-                        int columns) {
-    int before = is_narrow(columns) ? 0 : 9;
-    for (; pid || *rest; pid = 0) {
-        struct page_line *line = add_line(page, style);
-        struct text text = TEXT_IN(line->text);
-        text_format(&text, pid ? "%*llu  " : "%*.0llu  ", before, (unsigned long long)pid);
-        size_t length = bytes_of_columns(rest, (size_t)columns - text.length);
-        const char *space = rest[length] ? memrchr(rest, ' ', length + 1) : NULL;
-        length = space ? (size_t)(space - rest) : length;
-        text_add_n(&text, rest, length);
-        rest += length + strspn(rest + length, " ");
-    }
-}
-
 /* One that would say more under vramgc. */
 static void write_strangers(struct page *page, const struct top_view *view, int columns) {
     size_t count = view->some_only ? 0 : view->running.stranger_count;
@@ -392,48 +450,7 @@ static void write_programs(struct page *page, const struct top_view *view, int c
         add(page, PAGE_PLAIN, "%s", "");
 }
 
-/* ---- the chosen process ---- */
-
-static void write_totals(struct page *page, const struct stats_file *record, int columns) {
-    uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
-    for (size_t i = 0; i < record->file->device_count; i++) {
-        const struct vramgc_device_stats *s = &record->file->devices[i].stats;
-        reclaims += s->reclaims;
-        refusals += s->refusals;
-        ooms += s->ooms;
-        reclaimed += s->reclaimed_bytes;
-    }
-    char line[160] = "";
-    struct text text = TEXT_IN(line);
-    if (reclaimed > 0)
-        text_format(&text, "gave back %s, %s time%s", show_bytes(reclaimed).text,
-                    show_count(reclaims).text, reclaims == 1 ? "" : "s");
-    else
-        text_add(&text, "gave nothing back yet");
-    text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,
-                show_count(ooms).text);
-    add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-}
-
-static void write_chosen(struct page *page, const struct top_view *view, int columns) {
-    for (size_t i = 0; i < view->running.count; i++) {
-        const struct stats_file *record = view->running.list[i].record;
-        if (view->running.list[i].pid != view->chosen_pid)
-            continue;
-        uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
-        char line[PATH_MAX + 20];
-        struct text text = TEXT_IN(line);
-        add_wrapped(page, PAGE_TITLE, view->chosen_pid, record->file->command_line, columns);
-        text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
-                    show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
-        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-        write_totals(page, record, columns);
-        text = TEXT_IN(line);
-        text_format(&text, "vramgc report %s", record->path);
-        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-        add(page, PAGE_PLAIN, "%s", "");
-    }
-}
+/* ---- all ---- */
 
 void top_page(struct page *page, const struct top_view *view, int columns) {
     char left[80], right[16] = "";
@@ -443,14 +460,15 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     columns = columns < PAGE_NARROWEST ? PAGE_NARROWEST
               : columns > PAGE_WIDEST  ? PAGE_WIDEST
                                        : columns;
-    page->count = 0;
+    page->count = page->pictures = page->chosen = 0;
     text_format(&text, "vramgc top  %zu %s%s, by %s", view->running.count,
                 view->running.count == 1 ? "program" : "programs",
                 is_narrow(columns) ? "" : " under vramgc", top_sort_name(view->sort));
     if (localtime_r(&now, &tm))
         strftime(right, sizeof right, "%H:%M:%S", &tm);
     add_edges(page, PAGE_TITLE, columns, left, right);
-    add(page, PAGE_PLAIN, "%s", "");
+    if (!view->low)
+        add(page, PAGE_PLAIN, "%s", "");
     if (view->running.count == 0) {
         if (*view->filter)
             add(page, PAGE_PLAIN, "No program under vramgc matches \"%s\".", view->filter);
@@ -460,7 +478,8 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
                                 : "None runs now. `vramgc run COMMAND` starts one.");
         add(page, PAGE_PLAIN, "%s", "");
     }
-    write_chosen(page, view, columns);
+    if (!view->details_below)
+        write_chosen(page, view, columns);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
     page->cards_end = page->count;

@@ -22,6 +22,8 @@ struct page {
     struct page_line *lines;
     size_t count, room;
     size_t cards_end; /* behind the last line of the cards and their programs */
+    size_t pictures;  /* of a card's latest minute */
+    size_t chosen;    /* the line of the chosen program's first row; 0: none */
 };
 
 /* Lines of at most so many columns. Its memory is used again at the next call. */

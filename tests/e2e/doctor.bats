@@ -38,7 +38,8 @@ says() {
     rm "$library"
     LD_PRELOAD="$work/gone/libjemalloc.so.2" VRAMGC_TRESHOLD=70 run "$vramgc" doctor
     equal "$status" 1
-    says 'WRONG driver'
+    contains_not "$output" 'no NVIDIA driver'
+    says 'WRONG driver libcuda.so.1 cannot be loaded'
     says 'WRONG library'
     says "WRONG LD_PRELOAD $work/gone/libjemalloc.so.2 is not there"
     says 'WRONG setting'
@@ -99,8 +100,8 @@ says() {
     says 'ok seen process'
     says 'Nothing stands in the way of vramgc.'
     run "$vramgc" doctor -- sh -c 'exit 7'
-    says 'note command ended with exit status 7'
-    says 'WRONG seen vramgc saw no process of COMMAND use CUDA'
+    says 'WRONG command failed with exit status 7 before it used CUDA: nothing can be said of'
+    contains_not "$output" ' seen '
     contains_not "$output" 'Nothing stands'
     equal "$status" 1
     contains_not "$output" 'no statistics file'
@@ -111,7 +112,11 @@ says() {
     run "$vramgc" doctor -- "$work"
     says 'WRONG command exit status 126: it, or what it starts, cannot be run'
     run "$vramgc" doctor -- sh -c 'kill -KILL $$'
-    says 'note command killed by SIGKILL'
+    says 'WRONG command killed by SIGKILL'
+    contains_not "$output" ' seen '
+    run "$vramgc" doctor -- true
+    says 'WRONG seen vramgc saw no process of COMMAND use CUDA'
+    equal "$status" 1
     equal "$(find "$TMPDIR" -name 'vramgc-doctor-*')" ""
 }
 
@@ -184,7 +189,7 @@ TEXT
     setup_device
     SEEN_MODULE=no run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
     equal "$status" 1
-    says 'there is no /proc/driver/nvidia/version: the NVIDIA driver is not loaded on this machine. Install it, or load it; '
+    says ': the NVIDIA driver is not loaded on this machine. Install it, or load it; '
     SEEN_MODULE=yes run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
     says 'the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container was started without --gpus all'
 }

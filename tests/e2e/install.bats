@@ -23,7 +23,8 @@ works() {
 @test "make install: prefix, folders and DESTDIR are obeyed; each file is there" {
     setup_real
     make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=/opt/x mandir=/opt/man libdir=/opt/x/lib64 install >/dev/null
-    equal "$(cd "$work/root/opt/x/share/doc/vramgc" && find . -type f | sort)" \
+    cmp "$top/LICENSE" "$work/root/opt/x/share/doc/vramgc/LICENSE"
+    equal "$(cd "$work/root/opt/x/share/doc/vramgc" && find . -type f ! -name LICENSE | sort)" \
         "$(cd "$top/src" && { echo ./prometheus-rules.yml; echo ./grafana-dashboard.json; find ./LIMITS.md ./guides -type f; } | sort)"
     equal "$(cd "$work/root/opt" && find . -type f ! -path '*/doc/*' | sort | tr '\n' ' ')" \
         './man/man1/vramgc.1 ./x/bin/vramgc ./x/include/vramgc.h ./x/lib64/pkgconfig/vramgc.pc ./x/lib64/vramgc/libvramgc.so '`

@@ -259,12 +259,13 @@ called() {
         unseen ^GPU 0 .* 3090
         see ^vramgc top  2 programs, by held
         type \x1bOB
+        see ^ +$first launch.py
         see ^$first  python launch.py --xformers --api\$
         see ^ q quit  s held  PgDn  Esc back  . help\$
         type ?
         see ^:  idle    held, and used by no tensor\$
         see any other key ends the help
-        type x
+        type q
         see ^  vramgc report
         type \x1b
         resize 40 50
@@ -382,7 +383,7 @@ called() {
         see last 60 s
         keep low
         resize 60 140
-        see ^  .{121}. last 60 s\$
+        see ^  .{126}. last 125 s\$
         keep high
         type q
         end 0" "$first" "$held"
