@@ -164,8 +164,7 @@ static void tell_end(int status, bool seen) {
         finding(MARK_OK, "command", "ended with exit status 0");
     else if (WIFEXITED(status))
         finding(seen ? MARK_NOTE : MARK_WRONG, "command", "%s with exit status %d%s",
-                seen ? "ended" : "failed", WEXITSTATUS(status),
-                seen ? "" : too_early);
+                seen ? "ended" : "failed", WEXITSTATUS(status), seen ? "" : too_early);
     else
         finding(seen ? MARK_NOTE : MARK_WRONG, "command", "killed by %s%s",
                 show_signal(WTERMSIG(status)).text, seen ? "" : too_early);

@@ -79,10 +79,11 @@ static void no_device(const struct traces *traces, const char *why) {
                 "was started without --gpus all",
                 why);
     else if (!traces->module && access("/dev/dxg", F_OK))
-        finding(MARK_WRONG, "driver",
-                "%s: the NVIDIA driver is not loaded on this machine. Install it, or load it; start "
-                "a container with --gpus all",
-                why);
+        finding(
+            MARK_WRONG, "driver",
+            "%s: the NVIDIA driver is not loaded on this machine. Install it, or load it; start "
+            "a container with --gpus all",
+            why);
     else
         finding(MARK_WRONG, "driver", "%s", why);
 }
