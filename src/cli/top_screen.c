@@ -135,19 +135,18 @@ static bool give_picture_rows(struct screen *screen, int rows) {
     return view->history_rows > 0;
 }
 
-/* Of a chosen program its row is seen, above its details where there is little room. What happened
+/* The row of the program that was just chosen is seen, and the first of its details. What happened
  * last fills the screen, and has a few lines beyond it where there is no room. */
 static void lay_out(struct screen *screen, int rows) {
     enum { LEAST_EVENTS = 4, FEW_ROWS = 20 };
     struct top_view *view = screen->view;
-    view->low = view->details_below = false;
+    view->low = false;
     if (!give_picture_rows(screen, rows) && rows < FEW_ROWS) {
         view->low = true;
         view->low = give_picture_rows(screen, rows);
     }
     view->most_events = 0;
     top_page(&screen->page, view, COLS);
-    view->details_below = (int)screen->page.chosen >= rows;
     int room = rows - (int)screen->page.count - 1;
     view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
     top_page(&screen->page, view, COLS);

@@ -205,8 +205,6 @@ static void write_chosen(struct page *page, const struct top_view *view, int col
         text = TEXT_IN(line);
         text_format(&text, "vramgc report %s", record->path);
         add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-        if (!view->details_below)
-            add(page, PAGE_PLAIN, "%s", "");
     }
 }
 
@@ -347,8 +345,7 @@ static void write_card(struct page *page, const struct top_view *view, const str
         if (page->chosen || card->rows[i].process->pid != view->chosen_pid)
             continue;
         page->chosen = page->count - 1;
-        if (view->details_below)
-            write_chosen(page, view, columns);
+        write_chosen(page, view, columns);
     }
     if (card->known) {
         write_others(page, card, &adding, columns);
@@ -478,8 +475,6 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
                                 : "None runs now. `vramgc run COMMAND` starts one.");
         add(page, PAGE_PLAIN, "%s", "");
     }
-    if (!view->details_below)
-        write_chosen(page, view, columns);
     for (size_t i = 0; i < view->cards.count; i++)
         write_card(page, view, &view->cards.list[i], columns);
     page->cards_end = page->count;

@@ -23,7 +23,6 @@ struct top_view {
     size_t most_events;
     size_t history_rows; /* of the latest minute; 0: none is drawn */
     bool low;            /* a terminal of few lines: what another line says, too, is left out */
-    bool details_below;  /* below the chosen program's first row; else above all cards */
     char
         filter[48]; /* of programs with this in their command, in letters of any case; empty: all */
     struct top_history history;

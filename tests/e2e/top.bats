@@ -266,7 +266,7 @@ called() {
         see ^:  idle    held, and used by no tensor\$
         see any other key ends the help
         type q
-        see ^  vramgc report
+        see ^  mode flush; peak 8.0 GiB
         type \x1b
         resize 40 50
         see ^      PID PROGRAM +LIVE    IDLE HELD MiB\$
@@ -378,7 +378,10 @@ called() {
     TERM=vt100 on_screen "
         see ^[ +] +$first launch.py
         see ^[ +] +$held launch.py
+        see last 60 s
+        resize 18 80
         unseen last 60 s
+        see ^[ +] +$held launch.py
         resize 40 80
         see last 60 s
         keep low
@@ -388,7 +391,7 @@ called() {
         type q
         end 0" "$first" "$held"
     equal "$(grep -c '^  |.*|' low)" 8
-    equal "$(grep -c '^  |.*|' high)" 20 # where there is room
+    equal "$(grep -c '^  |.*|' high)" 28 # where there is room
 }
 
 @test "top: the signal that ends it finds the terminal as it was" {
