@@ -2,6 +2,7 @@
 """screen.py STEPS COMMAND...: runs COMMAND on a terminal of its own, whose screen it keeps, and takes the steps, a line each:
 
     see REGEX       waits until a line of the screen matches
+    twice REGEX     until two do
     unseen REGEX    waits until none does
     type TEXT       types; \\e[A and the like as Python reads them
     resize R C      gives the terminal so many rows and columns
@@ -170,8 +171,8 @@ class Session:
         print(f"in vain: {step}\n" + "\n".join(self.screen.lines()), file=sys.stderr)
         sys.exit(1)
 
-    def sees(self, pattern):
-        return any(re.search(pattern, line) for line in self.screen.lines())
+    def sees(self, pattern, lines=1):
+        return sum(bool(re.search(pattern, line)) for line in self.screen.lines()) >= lines
 
     def resize(self, rows, columns):
         self.screen.resize(rows, columns)
@@ -187,6 +188,8 @@ class Session:
         word, _, rest = step.partition(" ")
         if word == "see":
             self.wait(step, lambda: self.sees(rest))
+        elif word == "twice":
+            self.wait(step, lambda: self.sees(rest, 2))
         elif word == "unseen":
             self.wait(step, lambda: not self.sees(rest))
         elif word == "type":

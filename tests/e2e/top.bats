@@ -378,15 +378,15 @@ called() {
     TERM=vt100 on_screen "
         see ^[ +] +$first launch.py
         see ^[ +] +$held launch.py
-        see last 60 s
+        twice last 60 s
         resize 18 80
         unseen last 60 s
         see ^[ +] +$held launch.py
         resize 40 80
-        see last 60 s
+        twice last 60 s
         keep low
         resize 60 140
-        see ^  .{126}. last 125 s\$
+        twice ^  .{126}. last 125 s\$
         keep high
         type q
         end 0" "$first" "$held"

@@ -55,7 +55,7 @@ rows = [dict(re.findall(r"(\w+)=(\d+)", line)) for line in sys.argv[1].splitline
 assert sum(int(row["before"]) - int(row["after"]) for row in rows) == 5 * 500 << 20, rows
 assert all(int(row["net"]) <= 500 << 20 for row in rows), rows
 PYTHON
-        [[ $(report | tr -s ' \n' ' ') == *' gave back up to '*' at once, 2.4 GiB in all as memory came and went. '* ]]
+        [[ $(report | tr -s ' \n' ' ') == *' gave back up to '*' at a time, 2.4 GiB in all as memory came and went. '* ]]
     done
 }
 
