@@ -1,6 +1,7 @@
 /* doctor_host.c: what stands around the program: library, preloads, settings, folders, container.
  */
 #include "cli/doctor_checks.h"
+#include "cli/alert_commands.h"
 #include "cli/finding.h"
 #include "cli/preload.h"
 #include "judge/shared_card.h"
@@ -97,7 +98,12 @@ static void tell_setting(const char *sentence, void *context) {
 
 static void check_settings(void) {
     struct options options;
-    if (options_read(&options, NULL, tell_setting, NULL) == 0)
+    struct alert_rules rules;
+    char why[256];
+    bool fine = options_read(&options, NULL, tell_setting, NULL) == 0;
+    if (!alert_commands_read(&rules, options.on, why, sizeof why))
+        finding(MARK_WRONG, "setting", "VRAMGC_ON: %s (see `vramgc help watch`)", why);
+    else if (fine)
         finding(MARK_OK, "settings", "all VRAMGC_ variables are understood; mode %s",
                 getenv("VRAMGC_MODE") ? getenv("VRAMGC_MODE") : "auto");
     if (options.mode == MODE_OFF)

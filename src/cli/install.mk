@@ -21,6 +21,7 @@ GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh comple
 GUIDES := $(wildcard src/guides/*.md)
 
 install: all $(GENERATES)
+	@case "$(prefix)" in /*) ;; *) echo "prefix is to be a whole path, not $(prefix)" >&2; exit 1 ;; esac
 	@install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
 	@install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
 	@install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h

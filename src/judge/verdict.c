@@ -329,9 +329,9 @@ static void say_untouched(struct text *text, const struct tally *tally) {
         idle_at_last(tally) < VERDICT_IDLE_BYTES / 2)
         return;
     text_format(text,
-                " vramgc gave nothing back: the card was never over %.4g %% full. With --lowvram "
-                "idle memory goes at once.",
-                threshold_of(tally->highest_in));
+                " At rest %s stayed idle: the card was never over %.4g %% full, so vramgc let be. "
+                "With --lowvram idle memory goes at once.",
+                show_bytes(idle_at_last(tally)).text, threshold_of(tally->highest_in));
 }
 
 /* Where the card was nearly full, or too small: there what one short time needed beyond all else is

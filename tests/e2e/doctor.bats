@@ -43,6 +43,9 @@ says() {
     says 'WRONG library'
     says "WRONG LD_PRELOAD $work/gone/libjemalloc.so.2 is not there"
     says 'WRONG setting'
+    says_of_rule=$(VRAMGC_ON=bogus:echo "$vramgc" doctor | tr -s ' ' || true)
+    contains "$says_of_rule" 'WRONG setting VRAMGC_ON: bogus is not oom'
+    contains_not "$says_of_rule" 'variables are understood'
     says 'VRAMGC_THRESHOLD'
 }
 

@@ -38,6 +38,9 @@ works() {
     setup_real
     equal "$(make -s -C "$top" BUILD="$build" prefix="$work/usr" install | sed '/^  /d')" \
         "Installed. Next: $work/usr/bin/vramgc run ./webui.sh, or before that $work/usr/bin/vramgc prove, on an idle card"
+    run make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=here install
+    [ "$status" != 0 ]
+    contains "$output" 'prefix is to be a whole path, not here'
     contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc run'
     make -s -C "$top" BUILD="$build" prefix="$work/usr" uninstall
     [ ! -e "$work/usr" ]
