@@ -266,8 +266,8 @@ void page_table_mark_behind(struct page_table *table, struct page_segment *segme
 
 void page_table_note_spare(struct page_segment *segment, size_t page, uint64_t address,
                            uint64_t bytes) {
-    bool alone =
-        bytes >= OWN_SEGMENT_BYTES && !page_within(segment, address, bytes, -bytes % PAGE_BYTES);
+    bool alone = segment->range && bytes >= OWN_SEGMENT_BYTES &&
+                 !page_within(segment, address, bytes, -bytes % PAGE_BYTES);
     segment->pages[page].spare = alone && segment->pages[page].behind == 1;
 }
 

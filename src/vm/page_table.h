@@ -125,10 +125,10 @@ enum { OVERREAD_BYTES = 256 << 10 };
 /* That page; 0: there is none, or it is the block's own. */
 size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes);
 
-/* PyTorch alone takes a segment of its own for so large a block, rounded up to 2 MiB
- * (kMinLargeAlloc and kRoundLarge of CUDACachingAllocator.cpp): behind that it has nothing, once it
- * has emptied its cache because a request was refused. Then what of ours is behind such a block
- * goes, too. */
+/* Without expandable segments PyTorch takes a segment of its own for so large a block, rounded up
+ * to 2 MiB (kMinLargeAlloc and kRoundLarge of CUDACachingAllocator.cpp), and has nothing behind
+ * that once it has emptied its cache because a request was refused. Then what is behind such a
+ * block in an expandable segment goes, too. */
 enum { OWN_SEGMENT_BYTES = 10 << 20 };
 
 /* A live block ends right before the page now, or no longer. */

@@ -264,7 +264,8 @@ static uint64_t mapped_past_end(const Block &block, uint64_t most_bytes) {
     constexpr uint64_t own_segment_bytes = 10 << 20, step_bytes = 2 << 20;
     const uint64_t left = block.segment_address + block.segment_bytes - block.address - block.bytes;
     const uint64_t rounded_bytes = (step_bytes - block.bytes % step_bytes) % step_bytes;
-    return std::min({left, most_bytes, block.bytes < own_segment_bytes ? left : rounded_bytes});
+    return std::min({left, most_bytes,
+                     block.expandable && block.bytes >= own_segment_bytes ? rounded_bytes : left});
 }
 
 void overread(int device) {

@@ -248,13 +248,12 @@ static void lowvram(void) {
 
 /* What the card itself would have free, and what could be had: all that is idle counts. */
 static void as_the_card(void) {
-    enum { PAGES = 160, PART = 60, LEFT = LARGE_CAPACITY - PAGES };
+    enum { PAGES = 160, PART = 60, USED = PART + BEHIND, LEFT = LARGE_CAPACITY - PAGES };
     uint64_t segment = vm_reserve(test.vm, PAGES * PAGE_BYTES, 5);
     MUST(vm_commit(test.vm, segment, PART * PAGE_BYTES, false));
     MUST(vm_free_as_reserved(test.vm, MEMINFO_ANEW) == LEFT * PAGE_BYTES);
-    MUST(vm_could_back(test.vm, (LARGE_CAPACITY - PART) * PAGE_BYTES)); /* without what is behind */
-    MUST(idle(IDLE_ATTACHED) == BEHIND);
-    MUST(!vm_could_back(test.vm, (LARGE_CAPACITY - PART + 1) * PAGE_BYTES));
+    MUST(vm_could_back(test.vm, (LARGE_CAPACITY - USED) * PAGE_BYTES));
+    MUST(!vm_could_back(test.vm, (LARGE_CAPACITY - USED + 1) * PAGE_BYTES));
     vm_mark_idle(test.vm, segment, PART * PAGE_BYTES);
     MUST(vm_free_as_reserved(test.vm, MEMINFO_ANEW) == LEFT * PAGE_BYTES);
     MUST(vm_could_back(test.vm, LARGE_CAPACITY * PAGE_BYTES));
