@@ -56,7 +56,7 @@ static void row(struct table *table, const char *const *texts) {
     const char *head = table->heads;
     for (size_t i = 0; i < table->count % table->columns; i++)
         head = next_head(head);
-    for (; *head && table->count < MOST_CELLS; head = next_head(head), texts++) {
+    for (; *head && *texts && table->count < MOST_CELLS; head = next_head(head), texts++) {
         html_element(table->cells, elements[strspn(head, "|")], *texts);
         end_cell(table, **texts && strcmp(*texts, "-") != 0);
     }
