@@ -156,28 +156,24 @@ static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
 }
 
-static unsigned least(unsigned a, unsigned b) {
-    return a < b ? a : b;
-}
-
 static bool same(char a, char b) {
     return lower(a) == lower(b);
 }
 
 unsigned parse_distance(const char *a, const char *b) {
-    unsigned to[NAME_LENGTH + 1][NAME_LENGTH + 1]; /* from so much of a to so much of b */
+    uint64_t to[NAME_LENGTH + 1][NAME_LENGTH + 1]; /* from so much of a to so much of b */
     size_t m = strnlen(a, NAME_LENGTH), n = strnlen(b, NAME_LENGTH);
     for (unsigned i = 0; i <= m; i++)
         for (unsigned j = 0; j <= n; j++) {
             to[i][j] = i + j;
             if (i == 0 || j == 0)
                 continue;
-            to[i][j] = least(least(to[i - 1][j], to[i][j - 1]) + 1,
-                             to[i - 1][j - 1] + !same(a[i - 1], b[j - 1]));
+            to[i][j] = min_u64(min_u64(to[i - 1][j], to[i][j - 1]) + 1,
+                               to[i - 1][j - 1] + !same(a[i - 1], b[j - 1]));
             if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
-                to[i][j] = least(to[i][j], to[i - 2][j - 2] + 1);
+                to[i][j] = min_u64(to[i][j], to[i - 2][j - 2] + 1);
         }
-    return to[m][n];
+    return (unsigned)to[m][n];
 }
 
 const char *nearest_word(const char *name, size_t count, const char *(*get)(size_t index)) {

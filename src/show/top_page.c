@@ -189,23 +189,19 @@ static void write_totals(struct page *page, const struct stats_file *record, int
     add_wrapped(page, PAGE_PLAIN, 0, line, columns);
 }
 
-static void write_chosen(struct page *page, const struct top_view *view, int columns) {
-    for (size_t i = 0; i < view->running.count; i++) {
-        const struct stats_file *record = view->running.list[i].record;
-        if (view->running.list[i].pid != view->chosen_pid)
-            continue;
-        uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
-        char line[PATH_MAX + 20];
-        struct text text = TEXT_IN(line);
-        add_wrapped(page, PAGE_TITLE, view->chosen_pid, record->file->command_line, columns);
-        text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
-                    show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
-        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-        write_totals(page, record, columns);
-        text = TEXT_IN(line);
-        text_format(&text, "vramgc report %s", record->path);
-        add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-    }
+static void write_chosen(struct page *page, const struct running_process *process, int columns) {
+    const struct stats_file *record = process->record;
+    uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
+    char line[PATH_MAX + 20];
+    struct text text = TEXT_IN(line);
+    add_wrapped(page, PAGE_TITLE, process->pid, record->file->command_line, columns);
+    text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
+                show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
+    add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+    write_totals(page, record, columns);
+    text = TEXT_IN(line);
+    text_format(&text, "vramgc report %s", record->path);
+    add_wrapped(page, PAGE_PLAIN, 0, line, columns);
 }
 
 /* ---- a card ---- */
@@ -345,7 +341,7 @@ static void write_card(struct page *page, const struct top_view *view, const str
         if (page->chosen || card->rows[i].process->pid != view->chosen_pid)
             continue;
         page->chosen = page->count - 1;
-        write_chosen(page, view, columns);
+        write_chosen(page, card->rows[i].process, columns);
     }
     if (card->known) {
         write_others(page, card, &adding, columns);
