@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "read/stats_file.h"
 
-enum { HOST_WORDS = 512 };
+enum { HOST_WORDS = 768 };
 
 /* What it had, and what vramgc gave back; nothing where it had little. */
 void host_words(struct text *text, const struct stats_file *record);
