@@ -81,9 +81,10 @@ void host_words(struct text *text, const struct stats_file *record) {
         return;
     if (host->latest.time_ns)
         say_from_to(text, "RAM of the program:", &ram, record);
-    if (host->in_use_bytes >= LEAST_BYTES)
+    uint64_t in_use_bytes = min_u64(host->in_use_bytes, ram.current); /* some of it may lie untouched */
+    if (in_use_bytes >= LEAST_BYTES)
         text_format(text, " When it last rested %s of it were in use: no call gives that back.",
-                    show_bytes(host->in_use_bytes).text);
+                    show_bytes(in_use_bytes).text);
     if (host->peak.swap_bytes)
         text_format(text, " Swapped out at the peak: %s.", show_bytes(host->peak.swap_bytes).text);
     if (pinned.peak >= WORTH_A_WORD_BYTES)
