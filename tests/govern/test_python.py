@@ -157,6 +157,18 @@ class WholePyTorch(unittest.TestCase):
         run = Run("holes.py", VRAMGC_ALLOC_CONF="keep")
         self.check(run, ["holes"])
 
+    def test_no_program_is_refused_before_it_is_alone(self):
+        count = 40
+        alone, compact = (
+            Run("until_refused.py", str(count), sim=("--mem", "2GiB"), VRAMGC_MODE=mode).lines[0]["refused"]
+            for mode in ("observe", "compact")
+        )
+        never = sys.maxsize
+        pairs = [[never if step is None else step for step in pair] for pair in zip(alone, compact)]
+        self.assertEqual([pair for pair in pairs if pair[1] < pair[0]], [])
+        self.assertGreater(len([pair for pair in pairs if pair[0] < never]), count / 4)  # it can fail
+        self.assertGreater(len([pair for pair in pairs if pair[1] > pair[0]]), count / 4)
+
     def test_names(self):
         for settings in EACH_ALLOCATOR:
             with self.subTest(settings):
