@@ -19,30 +19,32 @@ function legendOf(view) {
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]));
 }
 
-function sumRow(key, label, value, total, className) {
-    const share = total ? (100 * value / total).toFixed(1) + " %" : "";
-    return make("tr", className, make("td", "t", key ? make("i", "sw " + key) : "", label), make("td", "", bytes(value)),
+function sumRow(key, label, value, view, className) {
+    const total = view.total, share = total ? (100 * value / total).toFixed(1) + " %" : "";
+    return make("tr", className, make("td", "t", key ? make("i", "sw " + key) : "", label), make("td", "", bytesOf(value, view.top)),
                 make("td", "", share), make("td", "exact", count(value) + " B"));
 }
 
 function showSum(view, parts, wanted) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
-        .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
+        .map(([key, label]) => sumRow(key, label, parts[key], view, ""));
     if (parts.others === null)
         rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others and free"), make("td", "", "not read yet"), make("td"),
                        make("td", "exact")));
     if (view.total)
-        rows.push(sumRow("", "= the card", view.total, view.total, "total"));
+        rows.push(sumRow("", "= the card", view.total, view, "total"));
     if (wanted)
-        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted beside it"), make("td", "", bytes(wanted)), make("td")));
+        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted beside it"), make("td", "", bytesOf(wanted, view.top)), make("td"),
+                       make("td", "exact", count(wanted) + " B")));
     byId("sum").replaceChildren(make("tbody", "", ...rows));
 }
 
 function saysOf(view, moment) {
     if (moment.event)
         return [make("i", "sign " + moment.event.kind), moment.event.text];
-    const next = view.samples.time_ns[moment.sample + 1] || view.end;
-    return ["the highest figures from then until " + exactClock(next) + (endsAt(view, moment.ns) ? ": the program ends" : "")];
+    const times = [0, ...view.samples.time_ns, view.end], [before, at, next] = times.slice(moment.sample).map(exactClock);
+    const long = at !== next ? " from then until " + next : before !== at ? " between " + before + " and then" : " then";
+    return ["the highest figures" + long + (endsAt(view, moment.ns) ? ": the program ends" : "")];
 }
 
 /* Shows moment number i of the view. */
