@@ -70,6 +70,13 @@ def a_table_is_stacked_only_where_it_does_not_fit():
         assert "table" in shown.values() or width == 360, (width, shown)
 
 
+def short_lists_are_whole():
+    """Only what is long scrolls by itself, on a telephone, too."""
+    look.look("fragmented.html", width=360, touch=True)
+    cut = look.run("[...document.querySelectorAll('.process .scroll')].filter(e => e.scrollHeight > e.clientHeight + 1).map(e => e.firstChild.rows.length)")
+    assert all(rows > 8 for rows in cut), cut
+
+
 def no_time_is_cut_off():
     """Also where the last one stands at the end of the line."""
     def ends_at(seconds):
@@ -231,12 +238,13 @@ def pages_that_go_one_after_another_have_a_bar():
 
 
 def labels_do_not_overlap():
-    """No text of the timeline lies on another."""
+    """No text of the timeline lies on another, or is cut short."""
     for page in ("fragmented.html", "several.html", "markup.html"):
         for width in (360, 800, 1600):
             look.look(page, width=width)
             boxes = look.run("[...document.querySelectorAll('#chart text')].map(t => [t.textContent, t.getBoundingClientRect()])"
                              ".map(([t, b]) => [t, b.left, b.top, b.right, b.bottom])")
+            assert not any(box[0].endswith("\u2026") for box in boxes), boxes
             for i, a in enumerate(boxes):
                 for b in boxes[:i]:
                     apart = a[3] <= b[1] or b[3] <= a[1] or a[4] <= b[2] + 2 or b[4] <= a[2] + 2
@@ -333,7 +341,7 @@ def no_interval_is_without_length():
 
 def whose_it_was_is_what_was_live():
     """At each moment, however seldom it was noted whose it was: the table, both charts and the legend tell one figure."""
-    points = [(i * SECOND, 6 * GIB, (1 + i % 4) * GIB) for i in range(1, 40)] + [(i * SECOND, 6 * GIB, GIB) for i in range(40, 50)]
+    points = [(i * SECOND, (1 + i % 4) * GIB, (1 + i % 4) * GIB) for i in range(1, 40)] + [(i * SECOND, 6 * GIB, GIB) for i in range(40, 50)]
 
     def seldom(process):
         device = timeline(process, [*points, (50 * SECOND, 6 * GIB, 0)])
@@ -485,7 +493,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, no_interval_is_without_length, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, short_lists_are_whole, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, no_interval_is_without_length, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

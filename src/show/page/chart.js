@@ -137,12 +137,10 @@ function drawSpan(svg, scale, from, until, y, kind) {
     svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: kind, fill: colour(kind), "fill-opacity": 0.55}));
 }
 
-/* The label of a mark, where the next mark leaves room for it. */
+/* The label of a mark, where the next mark leaves room for all of it; the tip and the table have each. */
 function drawLabel(svg, event, x, room, y) {
-    const letters = Math.floor((room - 12) / 6.8);
-    if (letters >= 4)
-        svg.append(drawn("text", {x: x + 5, y: y + 4},
-                         event.text.length > letters ? event.text.slice(0, letters - 1) + "\u2026" : event.text));
+    if (event.text.length * 6.8 <= room - 12)
+        svg.append(drawn("text", {x: x + 5, y: y + 4}, event.text));
 }
 
 function drawBands(svg, view, scale, y) {

@@ -35,10 +35,10 @@ function flameText(node, whole) {
     return (begins ? node.phase + ": " : "") + node.name + ": " + bytesOf(node.bytes, whole);
 }
 
-/* The text of a box, and shorter ones for narrower boxes. */
+/* The text of a box, and shorter ones for narrower boxes: "ResnetBlock2D" says more than "forward". */
 function flameTexts(node, whole) {
-    const short = node.site ? node.site.function.split(".") : [];
-    return [flameText(node, whole), ...(node.site ? [node.name, node.site.function, short.slice(-2).join("."), short.slice(-1)[0]] : []), bytesOf(node.bytes, whole)];
+    const parts = node.site ? node.site.function.split(".").filter(part => part !== "<locals>").slice(-2) : [];
+    return [flameText(node, whole), ...(node.site ? [node.name, node.site.function, parts.join("."), ...parts] : []), bytesOf(node.bytes, whole)];
 }
 
 function flameName(node, outer, flame) {

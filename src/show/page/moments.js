@@ -103,7 +103,8 @@ function samplesOf(device, refusals) {
     looks.forEach((look, k) => {
         const next = k + 1 < looks.length ? looks[k + 1].time_ns : Infinity;
         const some = points.filter(p => p.ns >= look.time_ns && p.ns < next && p.live > 0 && p.live <= look.live_bytes && !refusals.has(p.ns));
-        some.splice(some.findLastIndex(p => p.live < look.live_bytes) + 1);
+        const lower = some.findLastIndex(p => p.live < look.live_bytes), highest = some.findIndex(p => p.live === look.live_bytes);
+        some.splice(lower < 0 ? 0 : Math.max(lower, highest) + 1);
         const most = some.reduce((a, b) => b.held > a.held ? b : a, {held: 0});
         some.forEach(p => Object.assign(p, {held: most.held, others: most.others, live: look.live_bytes, look: k}));
     });

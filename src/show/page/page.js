@@ -143,16 +143,20 @@ function linkTimes() {
 function nameCells() {
     for (const table of document.querySelectorAll(".process table")) {
         const heads = [...table.querySelectorAll("th")].map(head => head.textContent);
-        table.classList.toggle("wide", heads.length > 4);
-        for (const row of heads.length > 4 ? table.tBodies[0].rows : [])
+        table.classList.toggle("wide", heads.length > 3);
+        for (const row of heads.length > 3 ? table.tBodies[0].rows : [])
             [...row.cells].forEach((cell, i) => { cell.dataset.head = heads[i]; });
     }
 }
 
+/* A list that is soon read through is shown as a whole. */
 function stackTables() {
-    for (const table of document.querySelectorAll("table.wide")) {
+    for (const table of document.querySelectorAll(".scroll > table")) {
+        const box = table.parentElement;
         table.classList.remove("stacked");
-        table.classList.toggle("stacked", table.scrollWidth > table.parentElement.clientWidth);
+        const stacked = table.matches(".wide") && table.scrollWidth > box.clientWidth;
+        table.classList.toggle("stacked", stacked);
+        box.classList.toggle("long", table.rows.length > (stacked ? 8 : 20));
     }
 }
 
