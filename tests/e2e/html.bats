@@ -83,6 +83,8 @@ map() {
     contains "$(grep 'class="from"' growing.html)" '2025-01-01 12:00, ran 1 h 12 m, exit 0, on &#60;box&#62;; vramgc '
     contains "$(grep 'id="verdict"' growing.html)" '<div class="verdict warn"'
     contains "$(grep '<dt>Note' growing.html)" 'What stays live grows'
+    "$make_file" host-growth host-growth.vramgc
+    contains "$("$vramgc" report --html host-growth.vramgc | grep 'id="verdict"')" '<div class="verdict warn"'
     "$make_file" plain plain.vramgc
     contains "$("$vramgc" report --html plain.vramgc | grep 'id="verdict"')" '<div class="verdict good"'
 }
