@@ -213,8 +213,6 @@ def what_was_not_read_is_not_told():
     assert look.run("state.view.moments[state.at].sample === state.view.samples.held_bytes.lastIndexOf(Math.max(...state.view.samples.held_bytes))")
     assert "others and freenot read yet" in text("sum"), text("sum")
     assert "others and the driver" not in text("sum"), text("sum")
-
-
     assert look.run("new Set(cellsOf(partsOfSample(state.view, 0), state.view.total, 64 * MIB)).has('unread')")
     drawn = look.run("document.querySelector('#chart .unread')?.getAttribute('d')")
     assert drawn and "others: not read yet" in text("legend"), text("legend")
@@ -356,9 +354,11 @@ def whose_it_was_is_what_was_live():
     for live, who, known, legend in told:
         assert live == who and known, (live, who, legend)
     assert {row[0] for row in told} == {"4.00 GiB", "1.00 GiB", "0"}, told
-    tops = look.run("""["#chart .area-live", "#who-chart path:last-of-type"].map(name => document.querySelector(name).getAttribute("d")
-        .slice(1).split("L").map(p => Number(p.split(" ")[0])).length)""")
-    assert tops[0] == tops[1], tops
+
+    write_changed("spilled.html", lambda process: timeline(process, [(SECOND, 3 * GIB, 4 * GIB)])["spilled_bytes"].update(peak=GIB))
+    look.look("spilled.html")
+    look.run("show(0)")
+    assert text("who-when") == "at 0:01.000: 4.00 GiB, of which in RAM 1.00 GiB" and text("sum").startswith("live3.00 GiB"), text("who-when")
 
 
 def a_click_shows_a_box_larger():
