@@ -324,7 +324,7 @@ def it_begins_at_the_peak():
     write_changed("peak.html", kept_until_the_end, of="plain.html")
     look.look("peak.html")
     assert text("when") == "The card at 0:02.000", text("when")
-    assert text("what") == "the highest figures from then until 0:03.000", text("what")
+    assert text("what") == "the highest figures around then; the next are of 0:03.000", text("what")
 
 
 def no_interval_is_without_length():
@@ -334,7 +334,7 @@ def no_interval_is_without_length():
 
     write_changed("at-once.html", ends_at_once, of="plain.html")
     look.look("at-once.html")
-    assert text("what") == "the highest figures between 0:01.000 and then", text("what")
+    assert text("what") == "the highest figures around then", text("what")
 
 
 def whose_it_was_is_what_was_live():

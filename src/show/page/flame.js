@@ -30,20 +30,20 @@ function flameOf(view, key, when) {
 }
 
 /* A phase is told where it begins. */
-function flameText(node, whole) {
+function flameText(node, card) {
     const begins = node.phase && node.phase !== (node.parent && node.parent.phase);
-    return (begins ? node.phase + ": " : "") + node.name + ": " + bytesOf(node.bytes, whole);
+    return (begins ? node.phase + ": " : "") + node.name + ": " + bytesOf(node.bytes, card);
 }
 
 /* The text of a box, and shorter ones for narrower boxes: "ResnetBlock2D" says more than "forward". */
-function flameTexts(node, whole) {
+function flameTexts(node, card) {
     const parts = node.site ? node.site.function.split(".").filter(part => part !== "<locals>").slice(-2) : [];
-    return [flameText(node, whole), ...(node.site ? [node.name, node.site.function, parts.join("."), ...parts] : []), bytesOf(node.bytes, whole)];
+    return [flameText(node, card), ...(node.site ? [node.name, node.site.function, parts.join("."), ...parts] : []), bytesOf(node.bytes, card)];
 }
 
 function flameName(node, outer, flame) {
     const name = make("div", outer ? "name outer" : "name");
-    name.title = flameText(node, flame.root.bytes);
+    name.title = flameText(node, flame.card);
     name.style.setProperty("--tint", "var(--" + (node.parent ? colourOf(node.phase || (node.site ? node.name : "")) : "live") + ")");
     name.addEventListener("click", () => { drawFlame(flame, node); sayFlame(flame, node); });
     name.addEventListener("pointerover", () => sayFlame(flame, node));
@@ -64,8 +64,9 @@ function flameBox(node, flame, least) {
 }
 
 function sayFlame(flame, node) {
-    const whole = flame.root.bytes, share = 100 * node.bytes / whole;
-    flame.says.textContent = flameText(node, whole) + (node.parent ? ", " + share.toFixed(1) + " % of " + bytesOf(whole, whole) : "");
+    const share = 100 * node.bytes / flame.root.bytes;
+    flame.says.textContent = flameText(node, flame.card) +
+        (node.parent ? ", " + share.toFixed(1) + " % of " + bytesOf(flame.root.bytes, flame.card) : "");
 }
 
 /* The first text that fits each box; none, where none does. */
@@ -74,7 +75,8 @@ function fillFlame(flame) {
     const style = getComputedStyle(element);
     ruler.font = style.fontSize + " " + style.fontFamily;
     const widths = names.map(name => name.clientWidth - 10);
-    names.forEach((name, i) => { name.textContent = flameTexts(name.node, flame.root.bytes).find(text => 1.05 * ruler.measureText(text).width <= widths[i]) || ""; });
+    const fits = width => text => 1.05 * ruler.measureText(text).width <= width;
+    names.forEach((name, i) => { name.textContent = flameTexts(name.node, flame.card).find(fits(widths[i])) || ""; });
 }
 
 /* Those that called it are above it, as wide. */
@@ -93,8 +95,10 @@ function drawFlames(view) {
         const root = flameOf(view, key, when);
         if (!root || (same && key === "at_peak"))
             continue;
-        const flame = {root, element: make("div", "flame"), says: make("p", "quiet", "Point at a box to see all of its name; click it to see it larger.")};
-        byId("flames").append(make("h3", "", "Whose it was " + when + ": Python functions, each below the one that called it"), flame.element, flame.says);
+        const says = make("p", "quiet", "Point at a box to see all of its name; click it to see it larger.");
+        const flame = {root, card: view.top, element: make("div", "flame"), says};
+        byId("flames").append(make("h3", "", "Whose it was " + when + ": Python functions, each below the one that called it"),
+                              flame.element, says);
         drawFlame(flame, root);
     }
 }

@@ -109,17 +109,18 @@ function samplesOf(device, refusals) {
         some.forEach(p => Object.assign(p, {held: most.held, others: most.others, live: look.live_bytes, look: k}));
     });
     const kept = points.filter((p, i) => p.look === undefined || i === 0 || p.look !== points[i - 1].look);
-    return {time_ns: kept.map(p => p.ns), held_bytes: kept.map(p => p.held), allocated_bytes: kept.map(p => p.live), others_bytes: kept.map(p => p.others)};
+    const column = name => kept.map(p => p[name]);
+    return {time_ns: column("ns"), held_bytes: column("held"), allocated_bytes: column("live"), others_bytes: column("others")};
 }
 
 /* Who had what is live at that point of the timeline: [site, bytes] of each. What was noted a moment before or after, when
  * hardly more or less was live, will do. null: it is not known. */
 function ownersAt(view, i) {
-    const live = view.samples.allocated_bytes[i], device = view.device, pairs = (sites, sizes) => sites.map((site, j) => [site, sizes[j]]);
-    const noted = [device.owners_at_oom, device.owners_at_peak].map(o => [o.live_bytes, pairs(o.list.map(owner => owner.site), o.list.map(owner => owner.bytes))]);
+    const live = view.samples.allocated_bytes[i], device = view.device;
+    const noted = [device.owners_at_oom, device.owners_at_peak].map(o => [o.live_bytes, o.list.map(owner => [owner.site, owner.bytes])]);
     const look = device.who_over_time.findLast(look => look.time_ns <= view.samples.time_ns[i]);
     if (look)
-        noted.unshift([look.live_bytes, pairs(look.sites, look.bytes)]);
+        noted.unshift([look.live_bytes, look.sites.map((site, j) => [site, look.bytes[j]])]);
     const near = ([bytes, list]) => Math.abs(bytes - live) <= live / 50 && list.reduce((sum, pair) => sum + pair[1], 0) <= live;
     const found = noted.find(([bytes]) => bytes === live) || noted.find(near);
     return live === 0 ? [] : found ? found[1] : null;

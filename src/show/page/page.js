@@ -39,12 +39,12 @@ function showSum(view, parts, wanted) {
     byId("sum").replaceChildren(make("tbody", "", ...rows));
 }
 
+/* A point has the most of each figure since the look before it, and of all looks until the next point. */
 function saysOf(view, moment) {
     if (moment.event)
         return [make("i", "sign " + moment.event.kind), moment.event.text];
-    const times = [0, ...view.samples.time_ns, view.end], [before, at, next] = times.slice(moment.sample).map(exactClock);
-    const long = at !== next ? " from then until " + next : before !== at ? " between " + before + " and then" : " then";
-    return ["the highest figures" + long + (endsAt(view, moment.ns) ? ": the program ends" : "")];
+    const next = exactClock(view.samples.time_ns[moment.sample + 1] || moment.ns), later = next !== exactClock(moment.ns);
+    return ["the highest figures around then" + (later ? "; the next are of " + next : "") + (endsAt(view, moment.ns) ? ": the program ends" : "")];
 }
 
 /* Shows moment number i of the view. */
