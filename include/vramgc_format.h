@@ -132,8 +132,8 @@ struct vramgc_owners {
     struct vramgc_owner list[VRAMGC_MAX_CALLERS]; /* of sites: VRAMGC_MAX_OWNERS at most */
 };
 
-/* Whose live memory was at its highest between two looks. When all slots are used, of two points
- * the higher one stays and who_step_ns doubles. */
+/* Whose live memory was at its highest between two looks. When all slots are used, who_step_ns
+ * doubles, and of the points within one step the highest stays. */
 struct vramgc_who {
     uint64_t time_ns; /* of the later look, since the start of the record */
     uint64_t live_bytes;
@@ -398,6 +398,7 @@ struct vramgc_file {
     char version[32];         /* of vramgc */
     char run_id[48];          /* of `vramgc run`, empty without it */
     char executable[256];
+    char host_name[72];       /* of the machine, or container; empty: not known */
     char working_folder[256]; /* as the record began, with a / at its end; empty: not known */
     char command_line[1024];  /* arguments, and what is in COMMANDLINE_ARGS, separated by a space */
     char torch_version[32];

@@ -16,19 +16,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool only_paths;
-
-static struct figure show_date(uint64_t unix_ns) {
-    struct figure figure = {""};
-    time_t seconds = (time_t)(unix_ns / SECOND_NS);
-    struct tm tm;
-    if (localtime_r(&seconds, &tm))
-        strftime(figure.text, sizeof figure.text, "%Y-%m-%d %H:%M", &tm);
-    return figure;
-}
 
 /* ---- lines ---- */
 

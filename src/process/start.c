@@ -31,6 +31,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #ifndef VRAMGC_VERSION
@@ -108,6 +109,11 @@ static void describe_folder(struct vramgc_file *file) {
         strcat(file->working_folder, "/");
 }
 
+static void describe_machine(struct vramgc_file *file) {
+    struct utsname names;
+    text_copy(file->host_name, sizeof file->host_name, uname(&names) == 0 ? names.nodename : "");
+}
+
 static void describe_process(struct vramgc_file *file) {
     struct timespec now;
     memcpy(file->magic, VRAMGC_MAGIC, sizeof file->magic);
@@ -124,6 +130,7 @@ static void describe_process(struct vramgc_file *file) {
     text_copy(file->run_id, sizeof file->run_id, run ? run : "");
     describe_command(file);
     describe_folder(file);
+    describe_machine(file);
     ssize_t n = readlink("/proc/self/exe", file->executable, sizeof file->executable - 1);
     file->executable[n > 0 ? n : 0] = 0;
 }

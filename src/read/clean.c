@@ -12,6 +12,7 @@ static void clean_head(struct vramgc_file *file) {
     CLEAN(file->version);
     CLEAN(file->run_id);
     CLEAN(file->executable);
+    CLEAN(file->host_name);
     CLEAN(file->working_folder);
     CLEAN(file->command_line);
     CLEAN(file->torch_version);

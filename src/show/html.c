@@ -7,6 +7,8 @@
 #include "show/summary.h"
 #include "read/program.h"
 #include "read/units.h"
+#include "judge/cause.h"
+#include "judge/host_growth.h"
 #include "judge/verdict.h"
 #include "base/base.h"
 
@@ -79,15 +81,25 @@ static void write_title(const struct page *page) {
 }
 
 static void write_from(const struct page *page) {
-    fprintf(page->out, "vramgc %s, %s", VRAMGC_VERSION, show_time(page->told->elapsed_ns).text);
-    html_text(page->out, ", ");
+    const struct vramgc_file *file = page->told->file;
+    if (file->started_unix_ns)
+        fprintf(page->out, "%s, ", show_date(file->started_unix_ns).text);
+    fprintf(page->out, "ran %s, ", show_time(page->told->elapsed_ns).text);
     html_text(page->out, summary_end(page->told).text);
+    html_text(page->out, *file->host_name ? ", on " : "");
+    html_text(page->out, file->host_name);
+    fprintf(page->out, "; vramgc %s", VRAMGC_VERSION);
 }
 
-static const char *colour_of(enum verdict_code code) {
-    switch (code) {
+/* From job to job, on the card or in RAM: that is not well, though it had room so far. */
+static bool grows(const struct stats_file *record) {
+    return record_grows(record) || host_memory_grows(record);
+}
+
+static const char *colour_of(const struct page *page) {
+    switch (page->verdict.code) {
     case VERDICT_OK:
-        return "good";
+        return grows(page->told) ? "warn" : "good";
     case VERDICT_IDLE:
         return "warn";
     case VERDICT_NONE:
@@ -109,7 +121,7 @@ static void write_part(FILE *out, const char *name, const char *class, const cha
 static void write_verdict(const struct page *page) {
     const struct verdict *verdict = &page->verdict;
     fprintf(page->out, "<div class=\"verdict %s\" id=\"verdict\" data-process=\"%zu\">\n",
-            colour_of(verdict->code), verdict->record);
+            colour_of(page), verdict->record);
     html_element(page->out, "p class=\"what\"", verdict->what);
     fputs("\n<dl>\n", page->out);
     write_part(page->out, "Cause", "dd", verdict->cause);

@@ -14,5 +14,5 @@ page_\name:
     .section .rodata
     text template, page.html
     text style, page.css
-    text script, units.js, moments.js, chart.js, cells.js, who.js, page.js
+    text script, units.js, moments.js, chart.js, cells.js, who.js, flame.js, page.js
     .section .note.GNU-stack, "", @progbits

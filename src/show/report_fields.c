@@ -266,6 +266,7 @@ static void write_head(struct emit *emit, const struct stats_file *record) {
     emit_number(emit, "pid", UNIT_ID, "process id", file->pid);
     emit_number(emit, "parent_pid", UNIT_ID, "of its parent", file->parent_pid);
     emit_text(emit, "executable", "path", file->executable);
+    emit_text(emit, "host_name", "of the machine, or container", file->host_name);
     emit_text(emit, "working_folder", "path, as the record began", file->working_folder);
     emit_text(emit, "command_line",
               "arguments, and what is in COMMANDLINE_ARGS, separated by a space",

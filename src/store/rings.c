@@ -151,13 +151,17 @@ static void raise_who(struct vramgc_who *point, const struct vramgc_who *later) 
     point->works = later->works;
 }
 
+/* Makes one point of those that lie within a step of twice the length: what was live at a rest is
+ * not told of the work before it. */
 static void thin_out_who(struct vramgc_device *device) {
-    for (size_t i = 0; i < VRAMGC_MAX_WHO / 2; i++) {
-        device->who[i] = device->who[2 * i];
-        raise_who(&device->who[i], &device->who[2 * i + 1]);
-    }
-    figure_set(&device->who_count, VRAMGC_MAX_WHO / 2);
+    struct vramgc_who *last = device->who;
     figure_set(&device->who_step_ns, device->who_step_ns * 2);
+    for (struct vramgc_who *next = last + 1; next < device->who + device->who_count; next++)
+        if (next->time_ns - last->time_ns < device->who_step_ns)
+            raise_who(last, next);
+        else
+            *++last = *next;
+    figure_set(&device->who_count, (uint64_t)(last + 1 - device->who));
 }
 
 bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
@@ -169,10 +173,8 @@ bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
         raise_who(&device->who[count - 1], point);
         return false;
     }
-    if (count == VRAMGC_MAX_WHO) {
+    for (; count == VRAMGC_MAX_WHO; count = device->who_count)
         thin_out_who(device);
-        count = device->who_count;
-    }
     device->who[count] = *point;
     __atomic_store_n(&device->who_count, count + 1, __ATOMIC_RELEASE);
     return true;

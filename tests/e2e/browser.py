@@ -26,7 +26,7 @@ class Browser:
         wrapped = ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh", *command]
         with open(os.path.join(self.folder, "log"), "w") as log:
             self.process = subprocess.Popen(wrapped, pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+                                            stdout=log, stderr=log, env={**os.environ, "TMPDIR": self.folder})
         os.close(to_browser)
         os.close(from_browser)
         self.number, self.rest, self.events, self.session = 0, b"", [], None

@@ -75,6 +75,20 @@ map() {
     contains "$("$vramgc" report --html fragmented.vramgc)" '<h1>ComfyUI: main.py --listen</h1>'
 }
 
+@test "report --html: when it was, for how long and on which machine stands at its head; what grows has no green verdict" {
+    export TZ=UTC
+    "$make_file" growing growing.vramgc
+    "$make_file" set growing.vramgc host_name '<box>'
+    page growing growing.vramgc
+    contains "$(grep 'class="from"' growing.html)" '2025-01-01 12:00, ran 1 h 12 m, exit 0, on &#60;box&#62;; vramgc '
+    contains "$(grep 'id="verdict"' growing.html)" '<div class="verdict warn"'
+    contains "$(grep '<dt>Note' growing.html)" 'What stays live grows'
+    "$make_file" host-growth host-growth.vramgc
+    contains "$("$vramgc" report --html host-growth.vramgc | grep 'id="verdict"')" '<div class="verdict warn"'
+    "$make_file" plain plain.vramgc
+    contains "$("$vramgc" report --html plain.vramgc | grep 'id="verdict"')" '<div class="verdict good"'
+}
+
 # heads FILE HEAD: of the table with that head.
 heads() {
     "$vramgc" report --html "$1" | grep -F "<th class=\"t\">$2</th>" | grep -oP '(?<=>)[^<>]+(?=</th>)' | paste -sd,
@@ -138,7 +152,7 @@ for scheme in (0, 1):
     for name, colour in re.findall(r"--(phase\d|own\d|live|idle|code|sheet): (#\w{6});", style):
         colours.setdefault(name, []).append(colour)
     colours = {name: both[scheme] for name, both in colours.items()}
-    if len(colours) != len(phases) + 3 + 4:
+    if len(colours) != len(phases) + 5 + 4:
         print("colours of", list(colours))
     for a, b in itertools.combinations(colours, 2):
         if max(abs(int(colours[a][i:i + 2], 16) - int(colours[b][i:i + 2], 16)) for i in (1, 3, 5)) < 24:

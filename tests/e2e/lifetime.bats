@@ -75,6 +75,7 @@ no_file() {
     has "held=$((5 << 20))"
     has "peak=$((8 << 20))"
     has calls=3
+    grep -qaF "$(uname -n)" ./*.vramgc
 }
 
 @test "sys.exit: the same, and the status is the program's" {

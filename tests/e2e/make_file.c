@@ -352,6 +352,15 @@ static void host_growth(struct vramgc_file *file) {
         add_job(file, i * SECOND, (i < 3 ? i : 3) * GIB + 120 * i * MIB + i % 3 * 20 * MIB);
 }
 
+/* What stays on the card grows, evenly. */
+static void growing(struct vramgc_file *file) {
+    plain(file);
+    struct vramgc_floors *floors = &file->devices[0].floors;
+    floors->merged = 1;
+    for (floors->turns = 0; floors->turns < 40; floors->turns++)
+        floors->bytes[floors->count++] = GIB + floors->turns * 64 * MIB;
+}
+
 static void host_loaded(struct vramgc_file *file) {
     plain(file);
     for (uint64_t i = 0; i < HOST_JOBS; i++)
@@ -470,6 +479,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"vae-rounded", vae_rounded},
                      {"other-code", other_code},
                      {"uncounted", uncounted},
+                     {"growing", growing},
                      {"host-growth", host_growth},
                      {"host-loaded", host_loaded},
                      {"host-cache", host_cache},

@@ -49,6 +49,7 @@ static const struct field {
     NUMBER(end),
     NUMBER(end_status),
     TEXT(run_id),
+    TEXT(host_name),
     TEXT(working_folder),
     TEXT(command_line),
     TEXT(sites[0].phase),

@@ -5,6 +5,7 @@ import re
 
 import browser
 
+SECOND, GIB = 10**9, 1 << 30
 look = browser.Browser()
 
 
@@ -49,11 +50,11 @@ def every_page():
 
 
 def nothing_is_cut_off():
-    """No table is wider than the screen, however long its names; on a wide one a file of the tests' own size fits."""
+    """No table, and no text of a flame graph, is wider than the screen, however long its names; on a wide one a file of the tests' own size fits."""
     for page, widths in ("fragmented.html", (360, 768, 1280)), ("several.html", (360, 768)), ("markup.html", (360, 768)):
         for width in widths:
             look.look(page, width=width, touch=width < 400)
-            wide = look.run("[...document.querySelectorAll('.scroll, .flame')].filter(e => e.clientWidth > 0 && "
+            wide = look.run("[...document.querySelectorAll('.scroll, .flame, .flame .name')].filter(e => e.clientWidth > 0 && "
                             "e.scrollWidth > e.clientWidth).map(e => e.textContent.slice(0, 60))")
             assert wide == [], (page, width, wide)
 
@@ -67,6 +68,13 @@ def a_table_is_stacked_only_where_it_does_not_fit():
         shown = look.run(tables)
         assert shown["Memory that was returned"] == returned, (width, shown)
         assert "table" in shown.values() or width == 360, (width, shown)
+
+
+def short_lists_are_whole():
+    """Only what is long scrolls by itself, on a telephone, too."""
+    look.look("fragmented.html", width=360, touch=True)
+    cut = look.run("[...document.querySelectorAll('.process .scroll')].filter(e => e.scrollHeight > e.clientHeight + 1).map(e => e.firstChild.rows.length)")
+    assert all(rows > 8 for rows in cut), cut
 
 
 def no_time_is_cut_off():
@@ -171,16 +179,16 @@ def the_end_of_a_program_is_told_from_idle_memory():
 def whose_it_was_is_drawn():
     """Over time by phase or by function, and at the peak and the out-of-memory: each box as wide as its bytes."""
     look.look("fragmented.html", width=1000, height=1400)
-    assert "VAE" in text("who-legend") and "all else: 4.96 GiB" in text("who-legend"), text("who-legend")
+    assert "text encode: 0.68 GiB" in text("who-legend") and "all else: 5.22 GiB" in text("who-legend"), text("who-legend")
     by_phase = look.run("document.querySelectorAll('#who-chart path').length")
     assert by_phase == 3, by_phase
     look.run("{ const s = document.getElementById('who-by'); s.selectedIndex = 1; s.dispatchEvent(new Event('change')); }")
     assert "load_model (modules/sd_models.py): 5.00 GiB" in text("who-legend"), text("who-legend")
     widths = look.run("Object.fromEntries([...document.querySelectorAll('.flame .name')].map(n => [n.title, n.getBoundingClientRect().width]))")
     whole = widths["live at the peak: 7.00 GiB"]
-    for name, mib in ("img;2 img (modules/img2img.py): 900 MiB", 900), ("VAE: _decode (models/vae_\xe9.py): 500 MiB", 500):
+    for name, mib in ("img;2 img (modules/img2img.py): 0.88 GiB", 900), ("VAE: _decode (models/vae_\xe9.py): 0.49 GiB", 500):
         assert abs(widths[name] / whole - mib / 7168) < 0.01, widths
-    assert "text encode: encode_prompt (sd/pipeline.py): 700 MiB" in widths, widths
+    assert "text encode: encode_prompt (sd/pipeline.py): 0.68 GiB" in widths, widths
     assert "live at the out-of-memory: 6.00 GiB" in widths and whole > 800, widths
     assert "phase" in look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
     is_quiet("fragmented.html")
@@ -205,8 +213,6 @@ def what_was_not_read_is_not_told():
     assert look.run("state.view.moments[state.at].sample === state.view.samples.held_bytes.lastIndexOf(Math.max(...state.view.samples.held_bytes))")
     assert "others and freenot read yet" in text("sum"), text("sum")
     assert "others and the driver" not in text("sum"), text("sum")
-
-
     assert look.run("new Set(cellsOf(partsOfSample(state.view, 0), state.view.total, 64 * MIB)).has('unread')")
     drawn = look.run("document.querySelector('#chart .unread')?.getAttribute('d')")
     assert drawn and "others: not read yet" in text("legend"), text("legend")
@@ -230,12 +236,13 @@ def pages_that_go_one_after_another_have_a_bar():
 
 
 def labels_do_not_overlap():
-    """No text of the timeline lies on another."""
+    """No text of the timeline lies on another, or is cut short."""
     for page in ("fragmented.html", "several.html", "markup.html"):
         for width in (360, 800, 1600):
             look.look(page, width=width)
             boxes = look.run("[...document.querySelectorAll('#chart text')].map(t => [t.textContent, t.getBoundingClientRect()])"
                              ".map(([t, b]) => [t, b.left, b.top, b.right, b.bottom])")
+            assert not any(box[0].endswith("\u2026") for box in boxes), boxes
             for i, a in enumerate(boxes):
                 for b in boxes[:i]:
                     apart = a[3] <= b[1] or b[3] <= a[1] or a[4] <= b[2] + 2 or b[4] <= a[2] + 2
@@ -272,8 +279,8 @@ def moments_move():
     report = json.load(open("fragmented.json"))
     refusal = report["processes"][0]["refusals"][-1]
     exact = look.run("[...document.querySelectorAll('#sum .exact')].map(e => Number(e.textContent.replace(/[^0-9]/g, '')))")
-    assert exact[0] == refusal["allocated_bytes"] and exact[-2] == refusal["free_bytes"], exact
-    assert sum(exact[:-1]) == exact[-1] == refusal["total_bytes"], exact
+    assert exact[0] == refusal["allocated_bytes"] and exact[-3] == refusal["free_bytes"], exact
+    assert sum(exact[:-2]) == exact[-2] == refusal["total_bytes"] and exact[-1] == refusal["request_bytes"], exact
     before, times = canvas("cells"), [text("when")]
     look.run("{ const s = document.getElementById('slider'); s.value = 250000; s.dispatchEvent(new Event('input')); }")
     assert text("when") != times[0] and canvas("cells") != before
@@ -296,6 +303,79 @@ def moments_move():
     is_quiet("fragmented.html")
 
 
+def timeline(process, points):
+    """The process with (ns, held, live) as its timeline."""
+    device = process["devices"][0]
+    columns = [list(column) for column in zip(*points)]
+    device["samples"] = dict(device["samples"], time_ns=columns[0], held_bytes=columns[1], allocated_bytes=columns[2],
+                             others_bytes=[1 << 28] * len(points))
+    process.update(actions=[], marks=[], jobs=[], refusals=[], elapsed_ns=points[-1][0] + SECOND)
+    return device
+
+
+def it_begins_at_the_peak():
+    """Not where as much is held, but less of it live; nor at a refusal that was granted later."""
+    def kept_until_the_end(process):
+        timeline(process, [(SECOND, GIB, GIB), (2 * SECOND, 5 * GIB, 4 * GIB), (3 * SECOND, 5 * GIB, 3 * GIB), (4 * SECOND, 5 * GIB + 1, 0)])
+        process["refusals"] = [dict(granted, device=0, time_ns=SECOND * 7 // 2, granted=True, reported=False, went_on=False)]
+
+    with open("fragmented.json", encoding="utf-8") as file:
+        granted = json.load(file)["processes"][0]["refusals"][0]
+    write_changed("peak.html", kept_until_the_end, of="plain.html")
+    look.look("peak.html")
+    assert text("when") == "The card at 0:02.000", text("when")
+    assert text("what") == "the highest figures around then; the next are of 0:03.000", text("what")
+
+
+def no_interval_is_without_length():
+    def ends_at_once(process):
+        timeline(process, [(SECOND, GIB, GIB), (2 * SECOND - 1, 5 * GIB, 4 * GIB)])
+        process["elapsed_ns"] = 2 * SECOND - 1
+
+    write_changed("at-once.html", ends_at_once, of="plain.html")
+    look.look("at-once.html")
+    assert text("what") == "the highest figures around then", text("what")
+
+
+def whose_it_was_is_what_was_live():
+    """At each moment, however seldom it was noted whose it was: the table, both charts and the legend tell one figure."""
+    points = [(i * SECOND, (1 + i % 4) * GIB, (1 + i % 4) * GIB) for i in range(1, 40)] + [(i * SECOND, 6 * GIB, GIB) for i in range(40, 50)]
+
+    def seldom(process):
+        device = timeline(process, [*points, (50 * SECOND, 6 * GIB, 0)])
+        device["who_over_time"] = [{"time_ns": i * SECOND, "live_bytes": 4 * GIB, "works": 0, "sites": [0, 1], "bytes": [3 * GIB, GIB]}
+                                   for i in range(1, 40, 4)] + [
+                                  {"time_ns": 40 * SECOND, "live_bytes": GIB, "works": 0, "sites": [0], "bytes": [GIB]}]
+    write_changed("seldom.html", seldom)
+    look.look("seldom.html")
+    told = look.run("""state.view.moments.map((moment, i) => { show(i);
+        return [byId("sum").rows[0].cells[1].textContent, byId("who-when").textContent.split(": ")[1],
+                state.view.who.known[sampleAt(state.view, moment.ns)], byId("who-legend").textContent]; })""")
+    for live, who, known, legend in told:
+        assert live == who and known, (live, who, legend)
+    assert {row[0] for row in told} == {"4.00 GiB", "1.00 GiB", "0"}, told
+
+    write_changed("spilled.html", lambda process: timeline(process, [(SECOND, 3 * GIB, 4 * GIB)])["spilled_bytes"].update(peak=GIB))
+    look.look("spilled.html")
+    look.run("show(0)")
+    assert text("who-when") == "at 0:01.000: 4.00 GiB, of which in RAM 1.00 GiB" and text("sum").startswith("live3.00 GiB"), text("who-when")
+
+
+def a_click_shows_a_box_larger():
+    """As wide as the picture; and what it says is told below, on a telephone, too."""
+    look.look("fragmented.html", width=360, height=3000, touch=True)
+    box = "[...document.querySelectorAll('.flame')[0].querySelectorAll('.name')].find(n => n.title.startsWith('VAE: _decode'))"
+    before = look.run(f"{box}.clientWidth")
+    look.run(f"{box}.click()")
+    after = look.run(f"{box}.clientWidth")
+    assert before < 100 and after > 300, (before, after)
+    says = look.run("document.querySelector('.flame + .quiet').textContent")
+    assert says == "VAE: _decode (models/vae_\xe9.py): 0.88 GiB, 12.6 % of 7.00 GiB", says
+    look.run("document.querySelector('.flame .outer').click()")
+    assert look.run(f"{box}.clientWidth") == before
+    is_quiet("fragmented.html")
+
+
 def blocks_answer():
     """The map is drawn, and says what lies under the pointer."""
     look.look("fragmented.html", height=1400)
@@ -307,9 +387,9 @@ def blocks_answer():
     assert canvas("map") != light
 
 
-def write_changed(page, change):
+def write_changed(page, change, of="fragmented.html"):
     """The page of fragmented.vramgc, of which change() has changed the process that it is of."""
-    with open("fragmented.html", encoding="utf-8") as file:
+    with open(of, encoding="utf-8") as file:
         before, report, after = re.split(r'(?<=id="report">)(.*?)(?=</script>)', file.read(), maxsplit=1, flags=re.S)
     report = json.loads(report)
     change(report["processes"][0])
@@ -413,7 +493,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, short_lists_are_whole, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, no_interval_is_without_length, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

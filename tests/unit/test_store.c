@@ -422,6 +422,18 @@ static void who_keeps_the_highest(void **state) {
     assert_int_equal(device->who[VRAMGC_MAX_WHO / 2].live_bytes, 5);
 }
 
+/* Points become one where they lie close, and no others: a rest is not told of the work before it.
+ */
+static void who_keeps_a_rest_apart(void **state) {
+    struct vramgc_device *device = store_device(7);
+    (void)state;
+    for (uint64_t i = 0; i < VRAMGC_MAX_WHO; i++)
+        store_who(device, 10, &(struct vramgc_who){.time_ns = 10 * i * (i < 2 ? 1 : 1000)});
+    assert_true(store_who(device, 10, &(struct vramgc_who){.time_ns = 10000 * VRAMGC_MAX_WHO}));
+    assert_int_equal(device->who_count, VRAMGC_MAX_WHO);
+    assert_int_equal(device->who[1].time_ns, 20000);
+}
+
 static void saved(void **state) {
     (void)state;
     figure_set(&store_file()->pid, 4711);
@@ -476,6 +488,7 @@ int main(void) {
         cmocka_unit_test(samples),
         cmocka_unit_test(what_was_live_was_held),
         cmocka_unit_test(who_keeps_the_highest),
+        cmocka_unit_test(who_keeps_a_rest_apart),
         cmocka_unit_test(saved),
         cmocka_unit_test(abandoned),
     };

@@ -126,15 +126,15 @@ function noteOf(map, largest, compact) {
         " Left to right and down: PyTorch's segments in the order of their addresses; a dark line is where one begins.";
 }
 
-/* The request, as long as it would be above. */
-function drawRequest(draw, grid, width, top, request) {
+/* The request, as long as it would be above; of a large one the beginning. */
+function drawRequest(draw, grid, width, top, request, most) {
     draw.fillStyle = colour("quiet");
     draw.font = "12px system-ui, sans-serif";
-    draw.fillText("the request of " + bytes(request) + ", to the same scale:", 0, top + 18);
-    const rows = Math.min(request, grid.rows * grid.rowBytes);
+    const shown = Math.min(request, most * grid.rowBytes);
+    draw.fillText("wanted: " + bytes(request) + ", to scale" + (shown < request ? "; the beginning of it:" : ":"), 0, top + 18);
     draw.translate(0, top + 26);
     draw.fillStyle = colour("refused");
-    eachPiece(grid, width, 0, rows, (x, y, w) => draw.fillRect(x, y + 1, w, grid.high - 1));
+    eachPiece(grid, width, 0, shown, (x, y, w) => draw.fillRect(x, y + 1, w, grid.high - 1));
     draw.translate(0, -top - 26);
 }
 
@@ -150,13 +150,13 @@ function drawBlocks(view) {
         return;
     }
     const {runs, total} = runsOf(map), largest = largestHole(runs), grid = mapRows(byId("map").clientWidth, total);
-    const high = grid.rows * (grid.high + grid.gap), more = Math.min(grid.rows, Math.ceil(map.request_bytes / grid.rowBytes));
+    const high = grid.rows * (grid.high + grid.gap), more = Math.min(8, Math.ceil(map.request_bytes / grid.rowBytes));
     const {canvas, draw, width} = canvasOf("map", high + 26 + more * (grid.high + grid.gap));
     const colours = {live: colour("live"), pending: colour("pending"), hole: colour("idle"), ink: colour("cursor")};
     runs.forEach(run => drawRun(draw, grid, width, run, colours));
     if (largest)
         outline(draw, grid, width, largest, colours.ink);
-    drawRequest(draw, grid, width, high, map.request_bytes);
+    drawRequest(draw, grid, width, high, map.request_bytes, more);
     const note = noteOf(map, largest, view.process.mode === "compact");
     byId("blocks-note").textContent = note;
     byId("blocks-hover").textContent = "Point at a block to see its size.";

@@ -46,7 +46,7 @@ function drawGrid(svg, view, scale) {
 function drawCard(svg, view, scale) {
     const y = Math.round(scale.y(view.total)) + 0.5;
     svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y, y2: y, stroke: colour("quiet")}));
-    svg.append(drawn("text", {x: EDGE.left + 4, y: y - 7, class: "over"}, "the card: " + bytes(view.total)));
+    svg.append(drawn("text", {x: EDGE.left + 4, y: y - 7, class: "over"}, "the card: " + bytesOf(view.total, view.total)));
 }
 
 function drawTimes(svg, view, scale) {
@@ -137,12 +137,10 @@ function drawSpan(svg, scale, from, until, y, kind) {
     svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: kind, fill: colour(kind), "fill-opacity": 0.55}));
 }
 
-/* The label of a mark, where the next mark leaves room for it. */
+/* The label of a mark, where the next mark leaves room for all of it; the tip and the table have each. */
 function drawLabel(svg, event, x, room, y) {
-    const letters = Math.floor((room - 12) / 6.8);
-    if (letters >= 4)
-        svg.append(drawn("text", {x: x + 5, y: y + 4},
-                         event.text.length > letters ? event.text.slice(0, letters - 1) + "\u2026" : event.text));
+    if (event.text.length * 6.8 <= room - 12)
+        svg.append(drawn("text", {x: x + 5, y: y + 4}, event.text));
 }
 
 function drawBands(svg, view, scale, y) {
@@ -182,7 +180,7 @@ function tipOf(view, scale, x) {
     const table = make("table"), band = view.bands.find(b => b.from <= ns && ns < b.until);
     for (const [key, label] of PARTS)
         if (parts[key] !== null && (key !== "code" || parts.code > 0))
-            table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytes(parts[key]))));
+            table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytesOf(parts[key], view.top))));
     const near = view.events.filter(event => Math.abs(scale.x(event.ns) - x) <= 5 || (event.from <= ns && ns <= event.ns) ||
                                         (event.ns <= ns && ns <= event.until));
     const tip = make("div", "tip", make("b", "", exactClock(moment.ns)), table);
@@ -197,19 +195,8 @@ function tipOf(view, scale, x) {
     return tip;
 }
 
-/* Draws the view into the element; pick(ns, near) is called for a click. What it returns moves the line. */
-function drawChart(element, view, pick) {
-    const scale = scales(view, element.clientWidth);
-    const svg = drawn("svg", {viewBox: `0 0 ${scale.width} ${scale.height}`, height: scale.height, role: "img",
-                              "aria-label": "Memory of the card over time, " + view.name});
-    drawGrid(svg, view, scale);
-    drawAreas(svg, view, scale);
-    drawEnding(svg, view, scale);
-    drawWanted(svg, view, scale);
-    if (view.total)
-        drawCard(svg, view, scale);
-    drawLanes(svg, view, scale);
-    drawTimes(svg, view, scale);
+/* Shows the picture, and a tip where the pointer is; pick(ns, near) is called for a click. What it returns moves the line. */
+function follow(svg, element, scale, tipAt, pick) {
     const line = () => drawn("line", {y1: EDGE.top, y2: scale.lanesEnd, x1: -9, x2: -9, stroke: colour("cursor")});
     const cursor = line(), hover = line();
     cursor.setAttribute("stroke-width", 2);
@@ -222,7 +209,7 @@ function drawChart(element, view, pick) {
         const x = event.clientX - element.getBoundingClientRect().left;
         if (tip)
             tip.remove();
-        tip = tipOf(view, scale, Math.max(EDGE.left, Math.min(scale.right, x)));
+        tip = tipAt(Math.max(EDGE.left, Math.min(scale.right, x)));
         element.append(tip);
         tip.style.top = EDGE.top + "px";
         tip.style.left = Math.max(0, x + 16 + tip.offsetWidth <= scale.width ? x + 16 : x - 16 - tip.offsetWidth) + "px";
@@ -235,4 +222,19 @@ function drawChart(element, view, pick) {
     });
     svg.addEventListener("click", event => pick(scale.at(event.clientX - element.getBoundingClientRect().left), scale.near));
     return ns => put(cursor, scale.x(ns));
+}
+
+function drawChart(element, view, pick) {
+    const scale = scales(view, element.clientWidth);
+    const svg = drawn("svg", {viewBox: `0 0 ${scale.width} ${scale.height}`, height: scale.height, role: "img",
+                              "aria-label": "Memory of the card over time, " + view.name});
+    drawGrid(svg, view, scale);
+    drawAreas(svg, view, scale);
+    drawEnding(svg, view, scale);
+    drawWanted(svg, view, scale);
+    if (view.total)
+        drawCard(svg, view, scale);
+    drawLanes(svg, view, scale);
+    drawTimes(svg, view, scale);
+    return follow(svg, element, scale, x => tipOf(view, scale, x), pick);
 }

@@ -84,8 +84,8 @@ function bandsOf(process, device, end) {
 /* From when on a program that has ended had freed all, and only the rest of it was still to end: what it held then
  * it did not keep for later. Its last rest is before that, so a program that rests without tensors is not taken for one
  * that ends. null: not known. */
-function endingOf(process, device) {
-    const s = device.samples, live = s.allocated_bytes.findLastIndex(bytes => bytes > 0);
+function endingOf(process, device, s) {
+    const live = s.allocated_bytes.findLastIndex(bytes => bytes > 0);
     const i = s.time_ns.findIndex((ns, i) => i > live && ns > device.rest_ns);
     return process.end.how === "running" || device.rest_ns === null || i < 0 || !s.held_bytes[i] ? null : s.time_ns[i];
 }
@@ -94,24 +94,56 @@ function endsAt(view, ns) {
     return view.ending !== null && ns >= view.ending;
 }
 
+/* Whose memory it was is kept of fewer moments than how much: of the highest among several looks. All these looks tell the
+ * highest figures here, as the file does in a longer run: so the timeline and whose it was say the same. The refusals' own
+ * figures stay as they are, and so does nothing. */
+function samplesOf(device, refusals) {
+    const s = device.samples, looks = device.who_over_time;
+    const points = s.time_ns.map((ns, i) => ({ns, held: s.held_bytes[i], live: s.allocated_bytes[i], others: s.others_bytes[i]}));
+    looks.forEach((look, k) => {
+        const next = k + 1 < looks.length ? looks[k + 1].time_ns : Infinity;
+        const some = points.filter(p => p.ns >= look.time_ns && p.ns < next && p.live > 0 && p.live <= look.live_bytes && !refusals.has(p.ns));
+        const lower = some.findLastIndex(p => p.live < look.live_bytes), highest = some.findIndex(p => p.live === look.live_bytes);
+        some.splice(lower < 0 ? 0 : Math.max(lower, highest) + 1);
+        const most = some.reduce((a, b) => b.held > a.held ? b : a, {held: 0});
+        some.forEach(p => Object.assign(p, {held: most.held, others: most.others, live: look.live_bytes, look: k}));
+    });
+    const kept = points.filter((p, i) => p.look === undefined || i === 0 || p.look !== points[i - 1].look);
+    const column = name => kept.map(p => p[name]);
+    return {time_ns: column("ns"), held_bytes: column("held"), allocated_bytes: column("live"), others_bytes: column("others")};
+}
+
+/* Who had what is live at that point of the timeline: [site, bytes] of each. What was noted a moment before or after, when
+ * hardly more or less was live, will do. null: it is not known. */
+function ownersAt(view, i) {
+    const live = view.samples.allocated_bytes[i], device = view.device;
+    const noted = [device.owners_at_oom, device.owners_at_peak].map(o => [o.live_bytes, o.list.map(owner => [owner.site, owner.bytes])]);
+    const look = device.who_over_time.findLast(look => look.time_ns <= view.samples.time_ns[i]);
+    if (look)
+        noted.unshift([look.live_bytes, look.sites.map((site, j) => [site, look.bytes[j]])]);
+    const near = ([bytes, list]) => Math.abs(bytes - live) <= live / 50 && list.reduce((sum, pair) => sum + pair[1], 0) <= live;
+    const found = noted.find(([bytes]) => bytes === live) || noted.find(near);
+    return live === 0 ? [] : found ? found[1] : null;
+}
+
 function viewOf(process, device, map) {
     const events = eventsOf(process, device.index);
     if (map)
         addMap(events, map);
     events.sort((a, b) => a.ns - b.ns);
-    const s = device.samples, times = s.time_ns;
+    const refusals = new Map(events.filter(e => e.refusal && hasParts(e.refusal)).map(e => [e.ns, e.refusal]));
+    const s = samplesOf(device, refusals), times = s.time_ns;
     const last = times.length > 0 ? times[times.length - 1] : 0;
     const moments = [...times.map((ns, i) => ({ns, sample: i})), ...events.map(event => ({ns: event.ns, event}))];
     moments.sort((a, b) => a.ns - b.ns);
     const end = Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1);
-    const refusals = new Map(events.filter(e => e.refusal && hasParts(e.refusal)).map(e => [e.ns, e.refusal]));
     const highest = times.reduce((most, ns, i) => Math.max(most, s.held_bytes[i] + s.others_bytes[i]), 0);
     return {
         process, device, map, events, moments, samples: s,
         total: device.total_bytes || 0,
         top: topOf(device.total_bytes || highest || 1, refusals),
         refusals, read: (s.others_bytes.findIndex(bytes => bytes > 0) + 1 || times.length + 1) - 1,
-        bands: bandsOf(process, device, end), ending: endingOf(process, device),
+        bands: bandsOf(process, device, end), ending: endingOf(process, device, s),
         end,
         name: "GPU " + device.index + ", pid " + process.pid,
     };
@@ -195,13 +227,19 @@ function lackingOf(moment) {
     return r && hasParts(r) ? Math.max(0, r.request_bytes - r.free_bytes - r.idle_bytes) : 0;
 }
 
-/* Where a reader wants to begin: at the out-of-memory, or where most was held. */
+/* Where most was held, and much of that live: what is held while the program ends is no peak. */
+function peakOf(view) {
+    const s = view.samples, before = s.time_ns.map((ns, i) => i).filter(i => !endsAt(view, s.time_ns[i]));
+    const most = Math.max(0, ...before.map(i => s.held_bytes[i])), live = i => Math.min(s.held_bytes[i], s.allocated_bytes[i]);
+    return before.filter(i => s.held_bytes[i] >= 0.98 * most).reduce((a, b) => a >= 0 && live(a) > live(b) ? a : b, -1);
+}
+
+/* Where a reader wants to begin: at the out-of-memory, or at the peak. */
 function firstMoment(view) {
     const at = test => view.moments.findLastIndex(test);
     const map = at(m => m.event && m.event.map);
     const oom = at(m => m.event && m.event.refusal && m.event.refusal.reported);
-    const refused = at(m => m.event && m.event.kind === "refused");
-    const held = view.samples.held_bytes, most = held.lastIndexOf(Math.max(0, ...held));
-    const peak = at(m => m.sample === most);
+    const refused = at(m => m.event && m.event.kind === "refused" && !m.event.hollow);
+    const most = peakOf(view), peak = at(m => m.sample === most);
     return [map, oom, refused, peak, 0].find(i => i >= 0);
 }

@@ -19,30 +19,32 @@ function legendOf(view) {
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]));
 }
 
-function sumRow(key, label, value, total, className) {
-    const share = total ? (100 * value / total).toFixed(1) + " %" : "";
-    return make("tr", className, make("td", "t", key ? make("i", "sw " + key) : "", label), make("td", "", bytes(value)),
+function sumRow(key, label, value, view, className) {
+    const total = view.total, share = total ? (100 * value / total).toFixed(1) + " %" : "";
+    return make("tr", className, make("td", "t", key ? make("i", "sw " + key) : "", label), make("td", "", bytesOf(value, view.top)),
                 make("td", "", share), make("td", "exact", count(value) + " B"));
 }
 
 function showSum(view, parts, wanted) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
-        .map(([key, label]) => sumRow(key, label, parts[key], view.total, ""));
+        .map(([key, label]) => sumRow(key, label, parts[key], view, ""));
     if (parts.others === null)
         rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others and free"), make("td", "", "not read yet"), make("td"),
                        make("td", "exact")));
     if (view.total)
-        rows.push(sumRow("", "= the card", view.total, view.total, "total"));
+        rows.push(sumRow("", "= the card", view.total, view, "total"));
     if (wanted)
-        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted beside it"), make("td", "", bytes(wanted)), make("td")));
+        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted beside it"), make("td", "", bytesOf(wanted, view.top)), make("td"),
+                       make("td", "exact", count(wanted) + " B")));
     byId("sum").replaceChildren(make("tbody", "", ...rows));
 }
 
+/* A point has the most of each figure since the look before it, and of all looks until the next point. */
 function saysOf(view, moment) {
     if (moment.event)
         return [make("i", "sign " + moment.event.kind), moment.event.text];
-    const next = view.samples.time_ns[moment.sample + 1] || view.end;
-    return ["the highest figures from then until " + exactClock(next) + (endsAt(view, moment.ns) ? ": the program ends" : "")];
+    const next = exactClock(view.samples.time_ns[moment.sample + 1] || moment.ns), later = next !== exactClock(moment.ns);
+    return ["the highest figures around then" + (later ? "; the next are of " + next : "") + (endsAt(view, moment.ns) ? ": the program ends" : "")];
 }
 
 /* Shows moment number i of the view. */
@@ -141,16 +143,20 @@ function linkTimes() {
 function nameCells() {
     for (const table of document.querySelectorAll(".process table")) {
         const heads = [...table.querySelectorAll("th")].map(head => head.textContent);
-        table.classList.toggle("wide", heads.length > 4);
-        for (const row of heads.length > 4 ? table.tBodies[0].rows : [])
+        table.classList.toggle("wide", heads.length > 3);
+        for (const row of heads.length > 3 ? table.tBodies[0].rows : [])
             [...row.cells].forEach((cell, i) => { cell.dataset.head = heads[i]; });
     }
 }
 
+/* A list that is soon read through is shown as a whole. */
 function stackTables() {
-    for (const table of document.querySelectorAll("table.wide")) {
+    for (const table of document.querySelectorAll(".scroll > table")) {
+        const box = table.parentElement;
         table.classList.remove("stacked");
-        table.classList.toggle("stacked", table.scrollWidth > table.parentElement.clientWidth);
+        const stacked = table.matches(".wide") && table.scrollWidth > box.clientWidth;
+        table.classList.toggle("stacked", stacked);
+        box.classList.toggle("long", table.rows.length > (stacked ? 8 : 20));
     }
 }
 

@@ -16,13 +16,22 @@ function bytes(value, digits = 3) {
     return value.toFixed(at === 0 ? 0 : Math.max(0, digits - whole)) + " " + names[at];
 }
 
+/* Figures that stand below each other have one unit: the card's. */
+function bytesOf(value, whole) {
+    if (value === 0)
+        return "0";
+    const names = [" KiB", " MiB", " GiB", " TiB", " PiB"], at = names.findLastIndex((name, i) => i === 0 || whole >= 1024 ** (i + 1));
+    const shown = value / 1024 ** (at + 1);
+    return (shown < 0.005 ? "< 0.01" : shown.toFixed(2)) + names[at];
+}
+
 function count(value) {
     return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/* 3:55, 1:03:55; with as many digits behind the second as asked for. */
+/* 3:55, 1:03:55; with as many digits behind the second as asked for, and cut there, as the text report does. */
 function clock(ns, digits = 0) {
-    const unit = 10 ** digits, all = Math.round(ns / SECOND * unit);
+    const unit = 10 ** digits, all = Math.floor(ns / (SECOND / unit));
     const whole = Math.floor(all / unit), two = n => String(n).padStart(2, "0");
     const hours = Math.floor(whole / 3600), minutes = Math.floor(whole / 60) % 60;
     const head = hours > 0 ? hours + ":" + two(minutes) : String(minutes);

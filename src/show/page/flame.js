@@ -1,0 +1,104 @@
+/* flame.js: whose live memory was at the peak, and at the out-of-memory, as a flame graph: each box is as wide as its bytes,
+ * below the function that called it. A click makes a box as wide as the picture. A box has as much text as is not cut off. */
+
+function flameNodeOf(name, site, parent) {
+    return {name, site, parent, phase: site && site.phase, bytes: 0, children: new Map()};
+}
+
+/* Below the node each function that was called on the way to the owner of so many bytes. */
+function grow(node, sites, value) {
+    node.bytes += value;
+    if (sites.length === 0)
+        return;
+    const [site, ...inner] = sites;
+    if (!node.children.has(site))
+        node.children.set(site, flameNodeOf(functionName(site), site, node));
+    grow(node.children.get(site), inner, value);
+}
+
+function flameOf(view, key, when) {
+    const owners = view.device["owners_" + key], root = flameNodeOf("live " + when);
+    for (const stack of view.device["calls_" + key])
+        grow(root, stack.sites.map(number => view.process.sites[number]), stack.bytes);
+    const rest = flameNodeOf("smaller ones, or without a name", null, root);
+    rest.bytes = owners.live_bytes - root.bytes;
+    if (rest.bytes > 0) {
+        root.bytes += rest.bytes;
+        root.children.set(rest, rest);
+    }
+    return owners.list.length > 0 ? root : null;
+}
+
+/* A phase is told where it begins. */
+function flameText(node, card) {
+    const begins = node.phase && node.phase !== (node.parent && node.parent.phase);
+    return (begins ? node.phase + ": " : "") + node.name + ": " + bytesOf(node.bytes, card);
+}
+
+/* The text of a box, and shorter ones for narrower boxes: "ResnetBlock2D" says more than "forward". */
+function flameTexts(node, card) {
+    const parts = node.site ? node.site.function.split(".").filter(part => part !== "<locals>").slice(-2) : [];
+    return [flameText(node, card), ...(node.site ? [node.name, node.site.function, parts.join("."), ...parts] : []), bytesOf(node.bytes, card)];
+}
+
+function flameName(node, outer, flame) {
+    const name = make("div", outer ? "name outer" : "name");
+    name.title = flameText(node, flame.card);
+    name.style.setProperty("--tint", "var(--" + (node.parent ? colourOf(node.phase || (node.site ? node.name : "")) : "live") + ")");
+    name.addEventListener("click", () => { drawFlame(flame, node); sayFlame(flame, node); });
+    name.addEventListener("pointerover", () => sayFlame(flame, node));
+    return Object.assign(name, {node});
+}
+
+/* What would be too narrow to be seen would only make the picture higher. */
+function flameBox(node, flame, least) {
+    const box = make("div", "node", flameName(node, false, flame));
+    box.style.flexGrow = node.bytes;
+    const children = [...node.children.values()].filter(child => child.bytes >= least).sort((a, b) => b.bytes - a.bytes);
+    if (children.length > 0) {
+        const own = make("div");
+        own.style.flexGrow = node.bytes - children.reduce((sum, child) => sum + child.bytes, 0);
+        box.append(make("div", "", ...children.map(child => flameBox(child, flame, least)), own));
+    }
+    return box;
+}
+
+function sayFlame(flame, node) {
+    const share = 100 * node.bytes / flame.root.bytes;
+    flame.says.textContent = flameText(node, flame.card) +
+        (node.parent ? ", " + share.toFixed(1) + " % of " + bytesOf(flame.root.bytes, flame.card) : "");
+}
+
+/* The first text that fits each box; none, where none does. */
+function fillFlame(flame) {
+    const element = flame.element, ruler = document.createElement("canvas").getContext("2d"), names = [...element.querySelectorAll(".name")];
+    const style = getComputedStyle(element);
+    ruler.font = style.fontSize + " " + style.fontFamily;
+    const widths = names.map(name => name.clientWidth - 10);
+    const fits = width => text => 1.05 * ruler.measureText(text).width <= width;
+    names.forEach((name, i) => { name.textContent = flameTexts(name.node, flame.card).find(fits(widths[i])) || ""; });
+}
+
+/* Those that called it are above it, as wide. */
+function drawFlame(flame, node) {
+    const outer = [];
+    for (let up = node.parent; up; up = up.parent)
+        outer.unshift(flameName(up, true, flame));
+    flame.element.replaceChildren(...outer, flameBox(node, flame, node.bytes / 500));
+    fillFlame(flame);
+}
+
+function drawFlames(view) {
+    byId("flames").replaceChildren();
+    const same = view.device.owners_at_peak.live_bytes === view.device.owners_at_oom.live_bytes;
+    for (const [key, when] of [["at_peak", "at the peak"], ["at_oom", same ? "at the out-of-memory, its peak" : "at the out-of-memory"]]) {
+        const root = flameOf(view, key, when);
+        if (!root || (same && key === "at_peak"))
+            continue;
+        const says = make("p", "quiet", "Point at a box to see all of its name; click it to see it larger.");
+        const flame = {root, card: view.top, element: make("div", "flame"), says};
+        byId("flames").append(make("h3", "", "Whose it was " + when + ": Python functions, each below the one that called it"),
+                              flame.element, says);
+        drawFlame(flame, root);
+    }
+}
