@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-enum { SUCCESS = 0 };
+enum { SUCCESS = 0, NOT_FOUND = 6 };
 
 /* nvmlProcessInfo_t as of the second form of the calls; the first has another layout, and nothing
  * is asked by that. */
@@ -15,6 +15,16 @@ struct nvml_process {
     unsigned pid;
     unsigned long long bytes; /* all bits: not available */
     unsigned gpu_instance, compute_instance;
+};
+
+/* A card has a few processes, and notes each a few times a second. */
+enum { NVML_SAMPLES = 256, BUSY_SECONDS = 3 };
+
+/* nvmlProcessUtilizationSample_t. */
+struct nvml_sample {
+    unsigned pid;
+    unsigned long long time_us;                      /* of CLOCK_REALTIME */
+    unsigned computing, copying, encoding, decoding; /* percent */
 };
 
 /* nvmlPciInfo_t. */
@@ -47,6 +57,7 @@ bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *sym
     nvml->divided = lookup(library, "nvmlDeviceGetMigMode");
     nvml->clients = lookup(library, "nvmlDeviceGetMPSComputeRunningProcesses_v3");
     nvml->busy = lookup(library, "nvmlDeviceGetUtilizationRates");
+    nvml->busy_of = lookup(library, "nvmlDeviceGetProcessUtilization");
     nvml->heat = lookup(library, "nvmlDeviceGetTemperature");
     nvml->power = lookup(library, "nvmlDeviceGetPowerUsage");
     nvml->most_power = lookup(library, "nvmlDeviceGetEnforcedPowerLimit");
@@ -110,7 +121,7 @@ static void add(struct nvml_users *out, const struct nvml_process *process) {
         out->complete = false;
         return;
     }
-    out->list[out->count++] = (struct nvml_user){process->pid, process->bytes};
+    out->list[out->count++] = (struct nvml_user){process->pid, process->bytes, -1};
 }
 
 static void add_all(int (*ask)(nvml_card, unsigned *, struct nvml_process *), nvml_card card,
@@ -132,6 +143,25 @@ void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out)
 
 void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out) {
     add_all(nvml->graphics, card, out);
+}
+
+/* Of each process the latest sample counts. NOT_FOUND: there is none since then. */
+void nvml_add_busy(const struct nvml *nvml, nvml_card card, struct nvml_users *users) {
+    struct nvml_sample list[NVML_SAMPLES] = {0};
+    unsigned found = NVML_SAMPLES;
+    unsigned long long since_us = (unsigned long long)(time(NULL) - BUSY_SECONDS) * 1000000;
+    int result = card && nvml->busy_of ? nvml->busy_of(card, list, &found, since_us) : -1;
+    if (result == NOT_FOUND)
+        found = 0;
+    else if (result != SUCCESS || found > NVML_SAMPLES)
+        return;
+    for (size_t i = 0; i < users->count; i++) {
+        const struct nvml_sample *latest = NULL;
+        for (unsigned j = 0; j < found; j++)
+            if (list[j].pid == users->list[i].pid && (!latest || list[j].time_us > latest->time_us))
+                latest = &list[j];
+        users->list[i].busy_percent = latest ? (int)min_u64(latest->computing, 100) : 0;
+    }
 }
 
 bool nvml_has_client(const struct nvml *nvml, nvml_card card, uint64_t pid) {

@@ -19,6 +19,7 @@ enum { NVML_PROCESSES = 64 }; /* of more nothing is told: a card has a few */
 struct nvml_user {
     uint64_t pid; /* as NVML numbers it: in a container perhaps not as we do */
     uint64_t bytes;
+    int busy_percent; /* of the card's time; -1: not known */
 };
 
 struct nvml_users {
@@ -29,6 +30,7 @@ struct nvml_users {
 
 struct nvml_process; /* its own */
 struct nvml_pci;
+struct nvml_sample;
 
 /* Its functions, of which each answers 0 where it knows; NULL: this one has it not. */
 struct nvml {
@@ -46,6 +48,8 @@ struct nvml {
     int (*divided)(nvml_card card, unsigned *now, unsigned *after_a_reset);
     int (*clients)(nvml_card card, unsigned *count, struct nvml_process *list); /* of MPS */
     int (*busy)(nvml_card card, unsigned percents[2]); /* of time: computing, copying */
+    int (*busy_of)(nvml_card card, struct nvml_sample *list, unsigned *count,
+                   unsigned long long since_us);
     int (*heat)(nvml_card card, int sensor, unsigned *celsius);
     int (*power)(nvml_card card, unsigned *milliwatts);
     int (*most_power)(nvml_card card, unsigned *milliwatts);
@@ -71,3 +75,6 @@ bool nvml_has_client(const struct nvml *nvml, nvml_card card, uint64_t pid); /* 
 /* Who computes there; and those besides who only draw. */
 void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out);
 void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out);
+
+/* How busy each of them kept the card within the latest seconds. */
+void nvml_add_busy(const struct nvml *nvml, nvml_card card, struct nvml_users *users);

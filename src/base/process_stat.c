@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* proc_pid_stat(5). */
-enum { STATE = 3, PARENT = 4, THREADS = 20, START = 22 };
+enum { STATE = 3, PARENT = 4, USER = 14, SYSTEM = 15, THREADS = 20, START = 22 };
 
 struct process_stat process_stat(uint64_t pid) {
     char path[48], line[1024];
@@ -24,6 +24,7 @@ struct process_stat process_stat(uint64_t pid) {
     for (int field = STATE; p && field <= START && (p = strchr(p + 1, ' ')); field++) {
         stat.state = field == STATE ? p[1] : stat.state;
         stat.parent = field == PARENT ? strtoull(p, NULL, 10) : stat.parent;
+        stat.worked_ticks += field == USER || field == SYSTEM ? strtoull(p, NULL, 10) : 0;
         stat.threads = field == THREADS ? strtoull(p, NULL, 10) : stat.threads;
         stat.start_ticks = field == START ? strtoull(p, NULL, 10) : stat.start_ticks;
     }

@@ -7,7 +7,8 @@ struct process_stat {
     char name[64]; /* as `ps -o comm` has it */
     char state;    /* of its main thread: R, S, Z, ...; 0: there is no such process */
     uint64_t parent, threads;
-    uint64_t start_ticks; /* since boot: tells two processes of one id apart */
+    uint64_t worked_ticks; /* of all its threads, on processors */
+    uint64_t start_ticks;  /* since boot: tells two processes of one id apart */
 };
 
 struct process_stat process_stat(uint64_t pid);

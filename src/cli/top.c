@@ -45,6 +45,7 @@ static int status_of(const struct top_view *view) {
 static int show_once(void) {
     struct top_view view = first_view(EVENTS_AT_ONCE);
     struct page page = {0};
+    view.whole = true;
     top_refresh(&view, request.pids, request.pid_count);
     top_page(&page, &view, terminal_of(stdout).columns);
     for (size_t i = 0; i < page.count; i++) {
@@ -221,10 +222,11 @@ const struct command top_command = {
     "who has the memory of the cards now: each of your programs, live",
     "Programs that run under vramgc are found by their statistics files; with PID, or a "
     "WORD of their command or folder, only these are shown. It draws the latest minute of each "
-    "card, and how "
-    "busy and hot it is where the driver's NVML tells. The sum of a card is its programs, others, "
+    "card, and says how busy and hot it is where the driver's NVML tells. The sum of a card is its "
+    "programs, others, "
     "the driver and what is free. Keys: q, s "
-    "(sort), / (a word), arrows (details of one program), Esc (back), ? (help). Without a terminal "
+    "(sort), / (a word), arrows (details of one program: whose its live memory is, its whole run), "
+    "Esc (back), ? (help). Without a terminal "
     "it is one screen of text, as with --once, which ends with 1 where none of those asked for "
     "runs.\n",
     FLAGS(flags),

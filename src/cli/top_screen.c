@@ -32,7 +32,9 @@ static const char *const help_lines[] = {
     "-  driver  the driver's, all contexts",
     "",
     "The picture is of the latest minute or",
-    "more, as high as the card.",
+    "more, as high as its first line says.",
+    "A chosen program has one of its whole",
+    "run. GPU%, CPU%, RAM: from 100 columns.",
     "",
     "Without arguments all programs of yours",
     "that run under vramgc are shown.",
@@ -118,7 +120,7 @@ static int limit(int value, int highest) {
 
 /* The latest minute has the lines that nothing else needs, else a few before what happened last,
  * and goes before a program does. */
-static bool give_picture_rows(struct screen *screen, int rows) {
+static void give_picture_rows(struct screen *screen, int rows) {
     enum { USUAL_EVENTS = 8 };
     struct top_view *view = screen->view;
     view->history_rows = 1;
@@ -126,13 +128,12 @@ static bool give_picture_rows(struct screen *screen, int rows) {
     top_page(&screen->page, view, COLS);
     int pictures = (int)screen->page.pictures;
     if (pictures == 0)
-        return true;
+        return;
     int spare = 1 + (rows - (int)screen->page.count) / pictures;
     int before_events = 1 + (rows - (int)screen->page.cards_end + 1) / pictures;
     int height = before_events < HISTORY_ROWS ? before_events : HISTORY_ROWS;
     height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS);
     view->history_rows = height >= HISTORY_LEAST_ROWS ? (size_t)height : 0;
-    return view->history_rows > 0;
 }
 
 /* The row of the program that was just chosen is seen, and the first of its details. What happened
@@ -140,11 +141,8 @@ static bool give_picture_rows(struct screen *screen, int rows) {
 static void lay_out(struct screen *screen, int rows) {
     enum { LEAST_EVENTS = 4, FEW_ROWS = 20 };
     struct top_view *view = screen->view;
-    view->low = false;
-    if (!give_picture_rows(screen, rows) && rows < FEW_ROWS) {
-        view->low = true;
-        view->low = give_picture_rows(screen, rows);
-    }
+    view->low = rows < FEW_ROWS;
+    give_picture_rows(screen, rows);
     view->most_events = 0;
     top_page(&screen->page, view, COLS);
     int room = rows - (int)screen->page.count - 1;

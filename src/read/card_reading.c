@@ -36,19 +36,24 @@ static struct card_sensors read_sensors(nvml_card card) {
     return out;
 }
 
+void card_read_memory(const char *bus_id, struct card_reading *reading) {
+    struct nvml_memory memory = {0};
+    reading->known = nvml_memory(nvml(), nvml_by_bus(nvml(), bus_id), &memory) && memory.total > 0;
+    reading->free_bytes = memory.free;
+    reading->total_bytes = memory.total;
+    reading->used_bytes = minus_u64(memory.total, memory.free);
+}
+
 struct card_reading card_read(const char *bus_id) {
     struct card_reading reading = {.users.complete = true};
-    struct nvml_memory memory = {0};
     nvml_card card = nvml_by_bus(nvml(), bus_id);
-    if (!nvml_memory(nvml(), card, &memory))
+    card_read_memory(bus_id, &reading);
+    if (!reading.known)
         return reading;
-    reading.known = memory.total > 0;
-    reading.free_bytes = memory.free;
-    reading.total_bytes = memory.total;
-    reading.used_bytes = minus_u64(memory.total, memory.free);
     reading.sensors = read_sensors(card);
     nvml_users(nvml(), card, &reading.users);
     nvml_add_graphics(nvml(), card, &reading.users);
+    nvml_add_busy(nvml(), card, &reading.users);
     return reading;
 }
 

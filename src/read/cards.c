@@ -12,7 +12,7 @@
 
 static struct card_row row_of(const struct running_process *process, size_t index) {
     const struct vramgc_device_stats *s = &process->record->file->devices[index].stats;
-    struct card_row row = {.process = process, .index = index};
+    struct card_row row = {.process = process, .index = index, .gpu_percent = -1};
     if (process->record->file->parked == 1)
         return row; /* the driver has all of it in the host's memory */
     row.held_bytes = s->held_bytes.current;
@@ -122,11 +122,11 @@ static void add_other(struct card *card, uint64_t pid, uint64_t bytes) {
     last->bytes += other.bytes;
 }
 
-static bool is_row(const struct card *card, uint64_t pid) {
+static struct card_row *row_with(const struct card *card, uint64_t pid) {
     for (size_t i = 0; i < card->row_count; i++)
         if (card->rows[i].process->pid == pid)
-            return true;
-    return false;
+            return &card->rows[i];
+    return NULL;
 }
 
 /* Whether NVML numbers processes as we do: in a container it does not. It knows none that holds
@@ -134,7 +134,7 @@ static bool is_row(const struct card *card, uint64_t pid) {
 static bool knows_all_rows(const struct card *card, const struct card_reading *reading) {
     size_t known = 0, rows = 0;
     for (size_t i = 0; i < reading->users.count; i++)
-        known += is_row(card, reading->users.list[i].pid);
+        known += row_with(card, reading->users.list[i].pid) != NULL;
     for (size_t i = 0; i < card->row_count; i++)
         rows += card->rows[i].held_bytes > 0;
     return known >= rows;
@@ -144,7 +144,7 @@ static void name_others(struct card *card, const struct card_reading *reading) {
     card->named = reading->users.complete && knows_all_rows(card, reading);
     for (size_t i = 0; card->named && i < reading->users.count; i++) {
         uint64_t bytes = min_u64(reading->users.list[i].bytes, card->rest_bytes);
-        if (bytes == 0 || is_row(card, reading->users.list[i].pid))
+        if (bytes == 0 || row_with(card, reading->users.list[i].pid))
             continue;
         card->rest_bytes -= bytes;
         add_other(card, reading->users.list[i].pid, bytes);
@@ -162,12 +162,64 @@ static bool is_of(const struct card_reading *reading, const struct card *card) {
            card->total_bytes <= reading->total_bytes;
 }
 
+/* What the rows hold was read before: as it is by now, and whether that is the same. */
+static bool read_rows_again(struct card *card) {
+    bool same = true;
+    for (size_t i = 0; i < card->row_count; i++) {
+        struct card_row *row = &card->rows[i], before = *row;
+        running_read_device(row->process, row->index);
+        *row = row_of(row->process, row->index);
+        same = same && row->held_bytes == before.held_bytes;
+    }
+    return same;
+}
+
+/* The memory of the card and that of its programs at one moment, as far as that can be had: while a
+ * call of the driver's takes or gives memory back the file does not know it yet, or no longer, and
+ * what it is about would be the driver's for a moment. So the look counts at which least was
+ * nobody's, of those within which no program held more or less. */
+static void read_at_once(struct card *card, struct card_reading *reading) {
+    enum { LOOKS = 4 };
+    struct card_reading best = *reading;
+    struct card_row *rows = malloc((card->row_count + 1) * sizeof *rows);
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; rows && reading->known && i < LOOKS; i++) {
+        sleep_ns(i > 0 ? MILLISECOND_NS : 0);
+        read_rows_again(card);
+        card_read_memory(card->label.bus_id, reading);
+        bool same = read_rows_again(card);
+        uint64_t held = held_by_all(card);
+        if (!same || reading->used_bytes < held || reading->used_bytes - held >= least)
+            continue;
+        least = reading->used_bytes - held;
+        best = *reading;
+        memcpy(rows, card->rows, card->row_count * sizeof *rows);
+    }
+    if (least < UINT64_MAX) {
+        *reading = best;
+        memcpy(card->rows, rows, card->row_count * sizeof *rows);
+    }
+    free(rows);
+}
+
+static void note_busy(struct card *card, const struct card_reading *reading) {
+    for (size_t i = 0; i < reading->users.count; i++) {
+        struct card_row *row = row_with(card, reading->users.list[i].pid);
+        if (row)
+            row->gpu_percent = reading->users.list[i].busy_percent;
+    }
+}
+
 /* False: it says less than what the processes hold, so it is of another device, or too old. */
-static bool divide_by_reading(struct card *card, uint64_t held) {
+static bool divide_by_reading(struct card *card) {
     struct card_reading reading =
         *card->label.bus_id ? card_read(card->label.bus_id) : (struct card_reading){0};
-    if (is_of(&reading, card))
+    if (is_of(&reading, card)) {
         card->sensors = reading.sensors;
+        read_at_once(card, &reading);
+        note_busy(card, &reading);
+    }
+    uint64_t held = held_by_all(card);
     card->known = is_of(&reading, card) && reading.used_bytes >= held && fits(card, held);
     if (!card->known)
         return false;
@@ -205,7 +257,7 @@ struct cards cards_of(const struct running *running, bool all) {
         add_unused(&cards);
     for (size_t i = 0; i < cards.count; i++) {
         struct card *card = &cards.list[i];
-        if (!divide_by_reading(card, held_by_all(card)))
+        if (!divide_by_reading(card))
             divide_by_files(card, held_by_all(card));
     }
     return cards;

@@ -16,6 +16,7 @@ struct card_row {
     uint64_t live_bytes, idle_bytes;
     uint64_t code_bytes; /* of callers other than PyTorch's allocator */
     uint64_t held_bytes;
+    int gpu_percent; /* of the card's time; -1: not known */
 };
 
 struct card_other {

@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +234,7 @@ struct running running_find(void) {
     struct running running = {.list = calloc(self.count + 1, sizeof *running.list)};
     read_strangers(&running);
     for (size_t i = self.count; running.list && i-- > 0;) {
-        struct running_process process = {self.list[i].pid, load(&self.list[i])};
+        struct running_process process = {self.list[i].pid, load(&self.list[i]), -1};
         if (!process.record)
             forget(i);
         else if (!replaces(&running, process))
@@ -242,6 +243,16 @@ struct running running_find(void) {
     if (running.list)
         qsort(running.list, running.count, sizeof *running.list, by_pid);
     return running;
+}
+
+void running_read_device(const struct running_process *process, size_t index) {
+    struct vramgc_device_stats *stats = &process->record->file->devices[index].stats, now;
+    size_t at = (size_t)((char *)stats - (char *)process->record->file);
+    int fd = open(process->record->path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && pread(fd, &now, sizeof now, (off_t)at) == (ssize_t)sizeof now)
+        *stats = now;
+    if (fd >= 0)
+        close(fd);
 }
 
 struct stats_file *running_with_mapping(uint64_t pid) {

@@ -10,6 +10,7 @@
 struct running_process {
     uint64_t pid; /* as we number it: in a container it may have another number */
     struct stats_file *record;
+    int cpu_percent; /* of one processor; -1: not known. See processor.h */
 };
 
 /* A program that uses CUDA without vramgc. */
@@ -35,6 +36,9 @@ struct running running_find(void);
 /* The record of one of them that has its file in its memory, so that all see what is written there;
  * NULL: there is none. */
 struct stats_file *running_with_mapping(uint64_t pid);
+
+/* The device's figures as they are in its file by now. */
+void running_read_device(const struct running_process *process, size_t index);
 
 /* Whether it uses CUDA without vramgc, as strangers do; false also where that may not be read. */
 bool running_is_stranger(uint64_t pid);

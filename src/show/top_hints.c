@@ -7,7 +7,6 @@
 #include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
-#include "base/file.h"
 #include "base/process_stat.h"
 #include "base/text.h"
 
@@ -22,14 +21,8 @@
 #define SILENT_NS (10 * SECOND_NS)
 enum { BUSY_PERCENT = 90 };
 
-/* Its letter in /proc; 0: not known. */
-static char state_of(uint64_t pid) {
-    char path[64], stat[512];
-    snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
-    file_read_start(path, stat, sizeof stat);
-    const char *end = strrchr(stat, ')');
-    return (char)(end && end[1] == ' ' ? end[2] : 0);
-}
+/* A little is swapped out of any program in time. */
+#define LEAST_SWAP (256 * MEBIBYTE)
 
 /* Since when no block was taken or freed; 0: not known. */
 static uint64_t rested_ns(const struct vramgc_file *file) {
@@ -45,16 +38,25 @@ static struct text begin(struct top_hint *out, size_t *count) {
     return TEXT_IN(hint->text);
 }
 
-static void say_function(struct top_hint *out, size_t *count, const struct vramgc_file *file,
-                         uint64_t rest_ns) {
+struct top_hint top_usual(const struct running_process *process) {
+    const struct vramgc_file *file = process->record->file;
+    const struct vramgc_host_look *look = &file->host.latest;
+    struct top_hint hint = {""};
+    struct text text = TEXT_IN(hint.text);
+    if (file->parked == 1)
+        return hint;
+    if (look->time_ns && look->swap_bytes >= LEAST_SWAP)
+        text_format(&text, "%s of its RAM swapped out", show_bytes(look->swap_bytes).text);
     if (!file->latest_site)
-        return;
+        return hint;
+    uint64_t rest_ns = rested_ns(file);
     const struct vramgc_site *site = &file->sites[file->latest_site - 1];
-    struct text text = begin(out, count);
+    text_add(&text, text.length ? "; " : "");
     if (rest_ns >= SECOND_NS)
         text_format(&text, "at rest for %s; ", show_time(rest_ns / SECOND_NS * SECOND_NS).text);
-    text_format(&text, "last took memory in %s%s%s", who_short_name(site).text,
-                *site->phase ? ", " : "", site->phase);
+    text_format(&text, "last took memory in %s%s%s", site->phase, *site->phase ? ": " : "",
+                who_short_name(site).text);
+    return hint;
 }
 
 static void say_idle(struct top_hint *out, size_t *count, const struct running_process *process,
@@ -98,7 +100,7 @@ static bool keeps_busy(const struct running_process *process, const struct cards
 static void say_hang(struct top_hint *out, size_t *count, const struct running_process *process,
                      const struct cards *cards, uint64_t rest_ns) {
     uint64_t silent_ns = minus_u64(clock_ns(), process->record->file->latest_ns);
-    bool stopped = state_of(process->pid) == 'T', busy = keeps_busy(process, cards);
+    bool stopped = process_stat(process->pid).state == 'T', busy = keeps_busy(process, cards);
     if (!stopped && silent_ns < SILENT_NS && !(busy && rest_ns >= BUSY_NS))
         return;
     struct text text = begin(out, count);
@@ -131,7 +133,6 @@ size_t top_hints(const struct running_process *process, const struct cards *card
         say_parked(out, &count, process);
         return count;
     }
-    say_function(out, &count, process->record->file, rest_ns);
     say_idle(out, &count, process, cards, rest_ns);
     say_hang(out, &count, process, cards, rest_ns);
     say_sharing(out, &count, process->record);

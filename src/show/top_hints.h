@@ -1,6 +1,5 @@
-/* top_hints.h: what `vramgc top` says of a program beside its figures, a line each: where it last
- * took memory, idle memory that nobody gives back, signs that it hangs, and how it shares its card.
- */
+/* top_hints.h: what `vramgc top` says of a program beside its figures, a line each: what it does,
+ * idle memory that nobody gives back, signs that it hangs, and how it shares its card. */
 #pragma once
 
 #include <stddef.h>
@@ -11,8 +10,11 @@ struct top_hint {
     char text[200];
 };
 
-enum { TOP_HINTS = 5 };
+/* Where it last took memory, and since when it rests; empty: not known. */
+struct top_hint top_usual(const struct running_process *process);
 
-/* How many there are. */
+enum { TOP_HINTS = 4 };
+
+/* What is not always so; how many there are. */
 size_t top_hints(const struct running_process *process, const struct cards *cards,
                  struct top_hint out[TOP_HINTS]);

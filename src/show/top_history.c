@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* The picture is never lower than this part of a card: a half of a half, and so on. */
+enum { MOST_HALVES = 4 };
+
 static uint64_t second_now(void) {
     return clock_ns() / SECOND_NS;
 }
@@ -22,31 +25,36 @@ static struct history_card *find(struct top_history *history, const char *bus_id
     return card;
 }
 
-/* Adds what the process had at most in that second: the point in force when it begins, and those
- * that lie in it. Others are taken to hold what they hold now. */
-static void add_row(struct history_second *sum, const struct card_row *row) {
-    const struct vramgc_file *file = row->process->record->file;
-    const struct vramgc_device *device = &file->devices[row->index];
-    uint64_t begin_ns = sum->second * SECOND_NS, live = 0, held = 0;
+/* What the process had of a device at most in that time: the point in force when it begins, and
+ * those that lie in it. */
+static struct history_second highest_between(const struct vramgc_file *file, size_t index,
+                                             uint64_t begin_ns, uint64_t end_ns) {
+    const struct vramgc_device *device = &file->devices[index];
+    struct history_second most = {0};
     for (uint64_t i = 0; i < device->sample_count; i++) {
         const struct vramgc_sample *sample = &device->samples[i];
         uint64_t from_ns = file->started_ns + sample->time_ns;
         bool last = i + 1 == device->sample_count;
         uint64_t until_ns = last ? UINT64_MAX : file->started_ns + sample[1].time_ns;
-        if (from_ns < begin_ns + SECOND_NS && until_ns > begin_ns) {
-            live = max_u64(live, sample->allocated_bytes);
-            held = max_u64(held, sample->held_bytes);
+        if (from_ns < end_ns && until_ns > begin_ns) {
+            most.live_bytes = max_u64(most.live_bytes, sample->allocated_bytes);
+            most.held_bytes = max_u64(most.held_bytes, sample->held_bytes);
         }
     }
-    sum->live_bytes += min_u64(live, held);
-    sum->held_bytes += held;
+    most.live_bytes = min_u64(most.live_bytes, most.held_bytes);
+    return most;
 }
 
+/* Others are taken to hold what they hold now. */
 static struct history_second second_of(const struct card *card, uint64_t second) {
     struct history_second sum = {.second = second};
     uint64_t held_now = 0;
     for (size_t i = 0; i < card->row_count; i++) {
-        add_row(&sum, &card->rows[i]);
+        const struct card_row *row = &card->rows[i];
+        struct history_second most = highest_between(row->process->record->file, row->index,
+                                                     second * SECOND_NS, (second + 1) * SECOND_NS);
+        sum.live_bytes += most.live_bytes;
+        sum.held_bytes += most.held_bytes;
         held_now += card->rows[i].held_bytes;
     }
     if (card->known)
@@ -106,18 +114,51 @@ static char letter_of(struct history_second most, uint64_t middle, bool lowest) 
     return most.used_bytes > middle ? 'o' : ' ';
 }
 
-bool history_row(const struct top_history *history, const struct card *card, size_t row,
-                 struct history_size size, char *out) {
-    const struct history_card *of = NULL;
-    uint64_t height = card->total_bytes / size.rows;
-    uint64_t middle = height * (size.rows - 1 - row) + height / 2;
+static const struct history_card *card_of(const struct top_history *history,
+                                          const struct card *card) {
     for (size_t i = 0; i < history->count; i++)
         if (strcmp(history->cards[i].bus_id, card->label.bus_id) == 0)
-            of = &history->cards[i];
+            return &history->cards[i];
+    return NULL;
+}
+
+uint64_t history_top_bytes(const struct top_history *history, const struct card *card) {
+    const struct history_card *of = card_of(history, card);
+    struct history_second most = {0};
+    uint64_t oldest = second_now() + 1 - HISTORY_MOST_SECONDS;
+    for (size_t i = 0; of && i < HISTORY_MOST_SECONDS; i++)
+        if (of->of[i].second >= oldest)
+            raise_second(&most, &of->of[i]);
+    uint64_t top = card->total_bytes, highest = max_u64(most.held_bytes, most.used_bytes);
+    for (int halves = 0; halves < MOST_HALVES && highest <= top / 2; halves++)
+        top /= 2;
+    return top;
+}
+
+static uint64_t middle_of(struct history_size size, size_t row) {
+    uint64_t height = size.top_bytes / size.rows;
+    return height * (size.rows - 1 - row) + height / 2;
+}
+
+bool history_row(const struct top_history *history, const struct card *card, size_t row,
+                 struct history_size size, char *out) {
+    const struct history_card *of = card_of(history, card);
     if (!of || !card->row_count || !card->total_bytes)
         return false;
     for (size_t i = 0; i < size.columns; i++)
-        out[i] = letter_of(highest(of, i, size), middle, row + 1 == size.rows);
+        out[i] = letter_of(highest(of, i, size), middle_of(size, row), row + 1 == size.rows);
     out[size.columns] = 0;
     return true;
+}
+
+void history_of_program(const struct vramgc_file *file, size_t index, struct history_size size,
+                        char *out) {
+    uint64_t step_ns = minus_u64(clock_ns(), file->started_ns) / size.columns;
+    for (size_t i = 0; i < size.columns; i++) {
+        uint64_t begin_ns = file->started_ns + step_ns * i;
+        struct history_second most = highest_between(file, index, begin_ns, begin_ns + step_ns);
+        for (size_t row = 0; row < size.rows; row++)
+            out[row * size.columns + i] =
+                letter_of(most, middle_of(size, row), row + 1 == size.rows);
+    }
 }

@@ -28,12 +28,22 @@ struct top_history {
 /* At each look. */
 void history_note(struct top_history *history, const struct cards *cards);
 
-/* What is drawn: so many seconds, in as many columns or fewer. */
+/* What is drawn: so many seconds, in as many columns or fewer; how much memory is as high. */
 struct history_size {
     size_t rows, columns, seconds;
+    uint64_t top_bytes;
 };
+
+/* How much memory a picture of the card is best as high as: the card's, its half, a quarter, ...:
+ * the least that no longer picture would exceed, so that it seldom changes. */
+uint64_t history_top_bytes(const struct top_history *history, const struct card *card);
 
 /* A row of the card's picture, the highest first: # live, : held, o of others. False: no program
  * uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
                  struct history_size size, char *out);
+
+/* All rows, one after another, of the whole run of a program on its device of that index; seconds
+ * do not count. */
+void history_of_program(const struct vramgc_file *file, size_t index, struct history_size size,
+                        char *out);

@@ -1,5 +1,6 @@
 /* top_view.c: see top_view.h. It must not print. */
 #include "show/top_view.h"
+#include "read/processor.h"
 #include "read/program.h"
 #include "base/base.h"
 
@@ -56,6 +57,7 @@ void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) 
     cards_free(&view->cards);
     running_free(running);
     *running = running_find();
+    processor_note(running);
     size_t kept = 0;
     uint64_t chosen_pid = 0;
     for (size_t i = 0; i < running->count; i++)

@@ -23,6 +23,7 @@ struct top_view {
     size_t most_events;
     size_t history_rows; /* of the latest minute; 0: none is drawn */
     bool low;            /* a terminal of few lines: what another line says, too, is left out */
+    bool whole;          /* nothing is cut that could go on in a next line */
     char
         filter[48]; /* of programs with this in their command, in letters of any case; empty: all */
     struct top_history history;

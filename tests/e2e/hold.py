@@ -1,5 +1,6 @@
-"""hold.py MAKE_FILE SCENARIO FILE [unmapped|parent]: makes a statistics file of itself, and keeps it mapped, as the library does, until
-it is killed. unmapped: as where a file system has no shared mappings. parent: what keeps the mapping is a child that outlives it."""
+"""hold.py MAKE_FILE SCENARIO FILE [unmapped|parent|busy]: makes a statistics file of itself, and keeps it mapped, as the library does, until
+it is killed. unmapped: as where a file system has no shared mappings. parent: what keeps the mapping is a child that outlives it.
+busy: it computes."""
 
 import mmap
 import os
@@ -17,4 +18,6 @@ if how == ["parent"] and (child := os.fork()):
         out.write(str(child))
     sys.exit()
 open(path + ".ready", "w").close()
+while how == ["busy"]:
+    pass
 time.sleep(3600)

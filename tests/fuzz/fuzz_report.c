@@ -161,7 +161,7 @@ static void check_top(struct stats_file **list, size_t count) {
     struct top_view view = {.running = {processes, count}, .most_events = SIZE_MAX};
     struct page page = {0};
     for (size_t i = 0; i < count; i++)
-        processes[i] = (struct running_process){i + 1, list[i]};
+        processes[i] = (struct running_process){i + 1, list[i], -1};
     view.cards = cards_of(&view.running, false);
     for (int width = PAGE_NARROWEST; width <= PAGE_WIDEST; width += PAGE_WIDEST / 4) {
         top_choose(&view, 1);

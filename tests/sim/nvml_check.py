@@ -63,6 +63,27 @@ def check_busy(nvml, driver, device):
     assert driver.cuMemFree_v2(pointer) == 0
 
 
+class Sample(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("time", ctypes.c_ulonglong)] + [(name, ctypes.c_uint) for name in ("sm", "memory", "encoder", "decoder")]
+
+
+def check_utilization(nvml, driver, device):
+    """Of each process that has memory there; nothing is found of an idle card, nor is it told with SIMGPU_BUSY=none."""
+    pointer, samples, count = ctypes.c_ulonglong(), (Sample * 4)(), ctypes.c_uint(4)
+    assert driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 20)) == 0
+    ask = lambda: nvml.nvmlDeviceGetProcessUtilization(device, samples, ctypes.byref(count), ctypes.c_ulonglong(0))
+    assert ask() == 6
+    os.environ["SIMGPU_BUSY"] = "40"
+    assert ask() == 0 and count.value == 1
+    assert (samples[0].pid, samples[0].sm) == (os.getpid(), 40) and samples[0].time > 0
+    count.value = 0
+    assert ask() == 7 and count.value == 1
+    os.environ["SIMGPU_BUSY"] = "none"
+    assert ask() == 3
+    del os.environ["SIMGPU_BUSY"]
+    assert driver.cuMemFree_v2(pointer) == 0
+
+
 def check_identity(nvml, driver, device):
     """Name, UUID and bus are the driver's."""
     ours, theirs = ctypes.create_string_buffer(96), ctypes.create_string_buffer(96)
@@ -91,6 +112,7 @@ def main():
     driver = ctypes.CDLL("libcuda.so.1")
     device = check_idle(nvml)
     check_busy(nvml, driver, device)
+    check_utilization(nvml, driver, device)
     check_identity(nvml, driver, device)
     check_fabric(nvml, device)
     assert nvml.nvmlShutdown() == 0

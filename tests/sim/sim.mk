@@ -55,7 +55,7 @@ $(foreach m,11 12 13,$(eval $(call SIM_RUNTIME,$(m))))
 
 # --- NVML ---
 
-$(SIM)/nvml/libnvidia-ml.so.1: tests/sim/nvml/nvml.c $(foreach f,config card_file,$(addprefix tests/sim/driver/$f,.c .h))
+$(SIM)/nvml/libnvidia-ml.so.1: tests/sim/nvml/nvml.c tests/sim/nvml/sensors.c tests/sim/nvml/nvml.h $(foreach f,config card_file,$(addprefix tests/sim/driver/$f,.c .h))
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	@$(SIM_CC) $(SIM_CFLAGS) -fvisibility=hidden -shared -o $@ -Wl,-soname,libnvidia-ml.so.1 \

@@ -4,6 +4,8 @@
  * from the driver only where this process uses it already. Other processes have simulated devices
  * of their own: only those of SIMGPU_OTHERS, and that share a card by SIMGPU_CARD, are seen.
  * Signatures and numbers are those of the public nvml.h. */
+#include "nvml.h"
+
 #include "../driver/card_file.h"
 #include "../driver/config.h"
 
@@ -13,24 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
-
-/* nvmlReturn_t */
-enum {
-    NVML_SUCCESS = 0,
-    NVML_ERROR_UNINITIALIZED = 1,
-    NVML_ERROR_INVALID_ARGUMENT = 2,
-    NVML_ERROR_NOT_SUPPORTED = 3,
-    NVML_ERROR_NOT_FOUND = 6,
-    NVML_ERROR_INSUFFICIENT_SIZE = 7
-};
-
-/* nvmlDevice_t points to one of these. */
-struct device {
-    unsigned index;
-};
 
 struct memory_info {
     unsigned long long total, free, used;
@@ -50,25 +36,16 @@ struct process_info_v1 {
     unsigned long long used_bytes;
 };
 
+struct utilization_sample {
+    unsigned pid;
+    unsigned long long time_us;
+    unsigned sm, memory, encoder, decoder;
+};
+
 struct process_info {
     unsigned pid;
     unsigned long long used_bytes;
     unsigned gpu_instance, compute_instance;
-};
-
-struct pci_info {
-    char bus_id_legacy[16];
-    unsigned domain, bus, device, device_id, subsystem_id;
-    char bus_id[32];
-};
-
-struct fabric_info {
-    unsigned version;
-    unsigned char cluster_uuid[16];
-    int status;
-    unsigned clique;
-    unsigned char state;
-    unsigned health;
 };
 
 static struct {
@@ -107,7 +84,7 @@ EXPORT int nvmlShutdown(void) {
     return result;
 }
 
-static int check_device(const struct device *device, const void *out) {
+int check_device(const struct device *device, const void *out) {
     if (!nvml.initialised)
         return NVML_ERROR_UNINITIALIZED;
     if (device < nvml.devices || device >= nvml.devices + nvml.config.devices || !out)
@@ -313,12 +290,20 @@ static unsigned long long used_by_this_process(unsigned index) {
     return used > others ? used - others : 0;
 }
 
+/* SIMGPU_UNDER_WAY=MIB: at the first two questions a call of another program is under way, which
+ * has that memory already, and has not returned. */
+static unsigned long long under_way_bytes(void) {
+    static unsigned questions;
+    const char *mib = getenv("SIMGPU_UNDER_WAY");
+    return mib && questions++ < 2 ? strtoull(mib, NULL, 10) << 20 : 0;
+}
+
 EXPORT int nvmlDeviceGetMemoryInfo(struct device *device, struct memory_info *info) {
     int result = check_device(device, info);
     if (result != NVML_SUCCESS)
         return result;
     info->total = nvml.config.mem_bytes;
-    info->used = used_bytes(device->index);
+    info->used = used_bytes(device->index) + under_way_bytes();
     info->free = info->total - info->used;
     return NVML_SUCCESS;
 }
@@ -337,6 +322,8 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_info_
     return NVML_SUCCESS;
 }
 
+enum { MAX_USERS = 1 + MAX_OTHERS + MAX_CARD_USERS };
+
 /* This process, if it uses the device, and those of SIMGPU_OTHERS and SIMGPU_CARD. The caller's
  * array is described by its element's size, which grew in version 2. */
 static int list_processes(struct device *device, unsigned *count, void *infos, size_t element) {
@@ -345,7 +332,7 @@ static int list_processes(struct device *device, unsigned *count, void *infos, s
         return result;
     struct card_user users[MAX_CARD_USERS];
     size_t user_count = card_file_others((int)device->index, users);
-    struct process_info all[1 + MAX_OTHERS + MAX_CARD_USERS] = {
+    struct process_info all[MAX_USERS] = {
         {.pid = (unsigned)getpid(), .used_bytes = used_by_this_process(device->index)}};
     unsigned room = *count, there = all[0].used_bytes ? 1 : 0;
     for (unsigned i = 0; i < MAX_OTHERS && nvml.config.others[i].bytes; i++)
@@ -400,7 +387,29 @@ EXPORT int nvmlDeviceGetUtilizationRates(struct device *device, struct utilizati
     return result;
 }
 
-static int answer(struct device *device, unsigned *out, unsigned value) {
+/* All processes of the card together are as busy as it is, each with the same share. */
+EXPORT int nvmlDeviceGetProcessUtilization(struct device *device, struct utilization_sample *out,
+                                           unsigned *count, unsigned long long since_us) {
+    struct utilization rates = {0};
+    struct process_info users[MAX_USERS];
+    unsigned there = MAX_USERS, room = count ? *count : 0;
+    int result = nvmlDeviceGetUtilizationRates(device, &rates);
+    if (result == NVML_SUCCESS)
+        result = list_processes(device, count ? &there : NULL, users, sizeof *users);
+    unsigned long long now_us = (unsigned long long)time(NULL) * 1000000;
+    if (result == NVML_SUCCESS && (rates.gpu == 0 || there == 0 || since_us > now_us))
+        result = NVML_ERROR_NOT_FOUND;
+    if (result != NVML_SUCCESS)
+        return result;
+    *count = there;
+    if (!out || there > room)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (unsigned i = 0; i < there; i++)
+        out[i] = (struct utilization_sample){users[i].pid, now_us, rates.gpu / there, 0, 0, 0};
+    return NVML_SUCCESS;
+}
+
+int answer(struct device *device, unsigned *out, unsigned value) {
     int result = check_device(device, out);
     if (result == NVML_SUCCESS)
         *out = value;
@@ -422,77 +431,6 @@ EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, uns
     return answer(device, count, client != NULL);
 }
 
-EXPORT int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *celsius) {
-    (void)sensor;
-    return answer(device, celsius, 25);
-}
-
-EXPORT int nvmlDeviceGetPowerUsage(struct device *device, unsigned *milliwatts) {
-    return answer(device, milliwatts, 15000);
-}
-
-EXPORT int nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *milliwatts) {
-    return answer(device, milliwatts, 300000);
-}
-
-EXPORT int nvmlDeviceGetClockInfo(struct device *device, int type, unsigned *megahertz) {
-    (void)type;
-    return answer(device, megahertz, 210);
-}
-
-EXPORT int nvmlDeviceGetMaxClockInfo(struct device *device, int type, unsigned *megahertz) {
-    (void)type;
-    return answer(device, megahertz, 2500);
-}
-
-EXPORT int nvmlDeviceGetFanSpeed(struct device *device, unsigned *percent) {
-    return answer(device, percent, 0);
-}
-
-EXPORT int nvmlDeviceGetComputeMode(struct device *device, unsigned *mode) {
-    return answer(device, mode, 0);
-}
-
 EXPORT int nvmlDeviceGetDisplayActive(struct device *device, unsigned *active) {
     return answer(device, active, nvml.config.display == DISPLAY_NVML);
-}
-
-/* An H200 in a virtual machine says so of a screen that is not there. */
-EXPORT int nvmlDeviceGetDisplayMode(struct device *device, unsigned *connected) {
-    return answer(device, connected, 1);
-}
-
-EXPORT int nvmlDeviceGetPersistenceMode(struct device *device, unsigned *mode) {
-    return answer(device, mode, 0);
-}
-
-/* --- links between devices --- */
-
-/* What a card without NVLink fabric answers is not documented. Default: the query itself is not
- * supported. PyTorch 2.13 ends its first expandable allocation then; SIMGPU_NVML_FABRIC=1 lets the
- * query succeed with the state "not supported" (0). */
-EXPORT int nvmlDeviceGetGpuFabricInfoV(struct device *device, struct fabric_info *info) {
-    const char *knob = getenv("SIMGPU_NVML_FABRIC");
-    int result = check_device(device, info);
-    if (result != NVML_SUCCESS)
-        return result;
-    if (!knob || strcmp(knob, "1") != 0)
-        return NVML_ERROR_NOT_SUPPORTED;
-    unsigned version = info->version;
-    memset(info, 0, sizeof *info);
-    info->version = version;
-    return NVML_SUCCESS;
-}
-
-EXPORT int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) {
-    (void)link;
-    int result = check_device(device, type);
-    return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
-}
-
-EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link,
-                                               struct pci_info *info) {
-    (void)link;
-    int result = check_device(device, info);
-    return result == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : result;
 }

@@ -1,0 +1,194 @@
+/* top_details.c: see top_details.h. */
+#include "show/top_details.h"
+#include "show/summary.h"
+#include "show/summary_who.h"
+#include "show/top_hints.h"
+#include "read/derived.h"
+#include "read/units.h"
+#include "judge/verdict.h"
+#include "judge/who.h"
+#include "base/base.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { SHOWN_OWNERS = 4, PICTURE_ROWS = 3 };
+
+static int indent(int columns) {
+    return page_is_narrow(columns) ? 2 : 11;
+}
+
+/* ---- whose its live memory is ---- */
+
+struct owner {
+    const struct vramgc_site *site; /* NULL: all others */
+    uint64_t now_bytes, peak_bytes;
+};
+
+enum { MOST_OWNERS = VRAMGC_WHO_OWNERS + VRAMGC_MAX_OWNERS };
+
+static struct owner *find(struct owner *list, size_t count, const struct vramgc_site *site) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i].site == site)
+            return &list[i];
+    return NULL;
+}
+
+/* Who has most by now, then who had most at the peak: these always, so that the table does not come
+ * and go with what the program does. */
+static size_t list_owners(const struct vramgc_file *file, const struct vramgc_device *device,
+                          const struct vramgc_who *who, struct owner list[MOST_OWNERS]) {
+    const struct vramgc_owners *peak = &device->owners_at_peak;
+    size_t count = 0;
+    for (uint32_t i = 0; i < who->count; i++)
+        list[count++] = (struct owner){&file->sites[who->sites[i]], who->bytes[i], 0};
+    for (uint64_t i = 0; i < peak->count; i++) {
+        const struct vramgc_site *site = &file->sites[peak->list[i].site];
+        struct owner *known = find(list, count, site);
+        if (known)
+            known->peak_bytes = peak->list[i].bytes;
+        else
+            list[count++] = (struct owner){site, 0, peak->list[i].bytes};
+    }
+    return count;
+}
+
+static void write_owner(struct page *page, const struct owner *owner, int columns) {
+    struct page_line *line = page_add_line(page, PAGE_PLAIN);
+    struct text text = TEXT_IN(line->text);
+    const char *phase = owner->site ? owner->site->phase : "";
+    text_format(&text, "%*s%9s ", indent(columns), "",
+                owner->now_bytes ? show_bytes(owner->now_bytes).text : "-");
+    if (!page_is_narrow(columns))
+        text_format(&text, "%10s ", owner->peak_bytes ? show_bytes(owner->peak_bytes).text : "-");
+    size_t taken = text.length + (*phase ? strlen(phase) + 2 : 0);
+    text_format(&text, " %s%s%s", phase, *phase ? ": " : "",
+                summary_who_name(owner->site, minus_u64((uint64_t)columns - 1, taken)).text);
+}
+
+/* Of the latest look that is in the file: a run of many hours has one in a few minutes. */
+static void write_owners(struct page *page, const struct card_row *row, int columns) {
+    const struct vramgc_file *file = row->process->record->file;
+    const struct vramgc_device *device = &file->devices[row->index];
+    const struct vramgc_who *who = &device->who[minus_u64(device->who_count, 1)];
+    struct owner list[MOST_OWNERS];
+    struct owner rest = {NULL, who->live_bytes, device->owners_at_peak.live_bytes};
+    size_t count = device->who_count ? list_owners(file, device, who, list) : 0;
+    if (count == 0)
+        return;
+    uint64_t seconds = minus_u64(clock_ns(), file->started_ns + who->time_ns) / SECOND_NS;
+    if (page_is_narrow(columns))
+        page_add(page, PAGE_HEADING, "%11s  WHOSE LIVE MEMORY", "LATELY");
+    else
+        page_add(page, PAGE_HEADING, "%20s %10s  WHOSE LIVE MEMORY (lately: within %s)", "LATELY",
+                 "AT PEAK", show_time(max_u64(seconds, 1) * SECOND_NS).text);
+    for (size_t i = 0; i < count && i < SHOWN_OWNERS; i++) {
+        write_owner(page, &list[i], columns);
+        rest.now_bytes = minus_u64(rest.now_bytes, list[i].now_bytes);
+        rest.peak_bytes = minus_u64(rest.peak_bytes, list[i].peak_bytes);
+    }
+    if (rest.now_bytes > 0 || rest.peak_bytes > 0)
+        write_owner(page, &rest, columns);
+}
+
+/* ---- its whole run ---- */
+
+static void write_picture(struct page *page, const struct card_row *row, int columns) {
+    enum { LABEL = 12 };
+    const struct vramgc_file *file = row->process->record->file;
+    uint64_t top_bytes = file->devices[row->index].stats.held_bytes.peak;
+    struct figure age = show_time(minus_u64(clock_ns(), file->started_ns) / SECOND_NS * SECOND_NS);
+    struct history_size size = {.rows = PICTURE_ROWS, .top_bytes = top_bytes};
+    char picture[PICTURE_ROWS * PAGE_WIDEST];
+    size.columns = (size_t)(columns - indent(columns) - LABEL);
+    history_of_program(file, row->index, size, picture);
+    for (size_t i = 0; i < size.rows && top_bytes > 0; i++) {
+        struct page_line *line = page_add_line(page, PAGE_PLAIN);
+        struct text text = TEXT_IN(line->text);
+        text_format(&text, "%*s|%.*s| %s", indent(columns), "", (int)size.columns,
+                    picture + i * size.columns,
+                    i == 0               ? show_bytes(top_bytes).text
+                    : i + 1 == size.rows ? age.text
+                                         : "");
+        line->bar_begin = (size_t)indent(columns) + 1;
+    }
+}
+
+/* ---- in words ---- */
+
+static void write_totals(struct page *page, const struct stats_file *record, int columns) {
+    uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        const struct vramgc_device_stats *s = &record->file->devices[i].stats;
+        reclaims += s->reclaims;
+        refusals += s->refusals;
+        ooms += s->ooms;
+        reclaimed += s->reclaimed_bytes;
+    }
+    char line[160] = "";
+    struct text text = TEXT_IN(line);
+    if (reclaimed > 0)
+        text_format(&text, "gave back %s, %s time%s", show_bytes(reclaimed).text,
+                    show_count(reclaims).text, reclaims == 1 ? "" : "s");
+    else
+        text_add(&text, "gave nothing back yet");
+    text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,
+                show_count(ooms).text);
+    page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+}
+
+static void write_ram(struct page *page, const struct vramgc_file *file, int columns) {
+    const struct vramgc_host_look *look = &file->host.latest;
+    const struct vramgc_process_stats *process = &file->process;
+    char line[120];
+    struct text text = TEXT_IN(line);
+    text_format(&text, "RAM %s, %s swapped out; gave back %s", show_bytes(ram_bytes(look)).text,
+                show_bytes(look->swap_bytes).text,
+                show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
+    if (look->time_ns)
+        page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+}
+
+/* So many lines whatever it does: else those below would jump. */
+static void write_usual(struct page *page, const struct top_view *view, const struct card_row *row,
+                        int columns) {
+    struct top_hint usual = top_usual(row->process);
+    if (view->whole)
+        page_add_wrapped(page, PAGE_PLAIN, 0, usual.text, columns);
+    else if (*usual.text && !view->low)
+        page_add_cut(page, usual.text, columns);
+}
+
+/* What is of most use first: a terminal has 24 lines. */
+static void write_chosen(struct page *page, const struct top_view *view, const struct card_row *row,
+                         int columns) {
+    const struct stats_file *record = row->process->record;
+    uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
+    char line[PATH_MAX + 20];
+    struct text text = TEXT_IN(line);
+    page_add_wrapped(page, PAGE_TITLE, 0, record->file->command_line, columns);
+    write_usual(page, view, row, columns);
+    write_owners(page, row, columns);
+    if (!view->low)
+        write_picture(page, row, columns);
+    text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
+                show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
+    page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+    write_totals(page, record, columns);
+    write_ram(page, record->file, columns);
+    text = TEXT_IN(line);
+    text_format(&text, "vramgc report %s", record->path);
+    page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+}
+
+void top_details(struct page *page, const struct top_view *view, const struct card_row *row,
+                 int columns) {
+    struct top_hint hints[TOP_HINTS];
+    size_t count = top_hints(row->process, &view->cards, hints);
+    if (row->process->pid == view->chosen_pid)
+        write_chosen(page, view, row, columns);
+    else
+        write_usual(page, view, row, columns);
+    for (size_t i = 0; i < count; i++)
+        page_add_wrapped(page, PAGE_PLAIN, 0, hints[i].text, columns);
+}
