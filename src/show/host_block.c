@@ -81,7 +81,8 @@ void host_words(struct text *text, const struct stats_file *record) {
         return;
     if (host->latest.time_ns)
         say_from_to(text, "RAM of the program:", &ram, record);
-    uint64_t in_use_bytes = min_u64(host->in_use_bytes, ram.current); /* some of it may lie untouched */
+    uint64_t in_use_bytes =
+        min_u64(host->in_use_bytes, ram.current); /* some of it may lie untouched */
     if (in_use_bytes >= LEAST_BYTES)
         text_format(text, " When it last rested %s of it were in use: no call gives that back.",
                     show_bytes(in_use_bytes).text);
