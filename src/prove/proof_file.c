@@ -141,7 +141,7 @@ static bool show(const char *path, bool share) {
     return in && fclose(in) == 0;
 }
 
-static size_t each_proof(bool (*visit)(const char *path, bool share), bool share) {
+size_t proof_each(bool (*visit)(const char *path, bool share), bool share) {
     char folder[512], path[1024];
     DIR *list = state_folder(folder, sizeof folder) ? opendir(folder) : NULL;
     size_t count = 0;
@@ -156,7 +156,7 @@ static size_t each_proof(bool (*visit)(const char *path, bool share), bool share
 }
 
 size_t proof_show(bool share) {
-    return each_proof(show, share);
+    return proof_each(show, share);
 }
 
 static bool forget(const char *path, bool share) {
@@ -165,5 +165,5 @@ static bool forget(const char *path, bool share) {
 }
 
 size_t proof_forget(void) {
-    return each_proof(forget, false);
+    return proof_each(forget, false);
 }
