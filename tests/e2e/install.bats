@@ -51,6 +51,16 @@ works() {
         './bin ./include ./lib ./share ./share/doc ./share/fish ./share/fish/others ./share/man ./share/man/man1 '
 }
 
+@test "make install: bindir and libdir between which the command finds its library, or none is installed" {
+    setup_real
+    make -s -C "$top" BUILD="$build" prefix="$work/usr" bindir="$work/here/bin" libdir="$work/here/lib64" install >/dev/null
+    works "$work/here/bin/vramgc"
+    run make -s -C "$top" BUILD="$build" prefix="$work/other" bindir="$work/other/commands" libdir="$work/libraries" install
+    [ "$status" != 0 ]
+    contains "$output" "$work/other/commands/vramgc would not find its library in $work/libraries: choose libdir=$work/other/lib"
+    [ ! -e "$work/other" ]
+}
+
 @test "make install: PREFIX is prefix" {
     equal "$(make -s -C "$top" PREFIX=/opt/y -n install DESTDIR="$work/root" | grep -o "$work/root/opt/y/bin" | sort -u)" "$work/root/opt/y/bin"
 }
@@ -123,6 +133,7 @@ offered() {
     setup_real
     command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
     deb=$(cd "$top" && scripts/package deb "$work/packages" "$build")
+    equal "$(ls "$work/packages")" "$(basename "$deb")" # nothing beside it
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
     equal "$(dpkg-deb --field "$deb" Maintainer)" 'The vramgc authors'
@@ -140,6 +151,7 @@ offered() {
     setup_real
     python3 -c 'import ensurepip, venv' 2>/dev/null || skip "SKIPPED: no venv"
     wheel=$(cd "$top" && scripts/package wheel "$work/packages" "$build")
+    equal "$(ls "$work/packages")" "$(basename "$wheel")"
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$wheel"
     works "$work/venv/bin/vramgc"
