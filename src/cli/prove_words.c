@@ -4,9 +4,9 @@
 
 #include "base/clean_text.h"
 #include "base/driver_version.h"
+#include "prove/proof_file.h"
 #include "read/complain.h"
 #include "show/summary_lines.h"
-#include "vm/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ static void begin(int device, const struct card *card) {
     text_add(&text, ", driver ");
     driver_version_say_both(&text, card->key.cuda_version, card->key.version);
     if (self.verbose)
-        text_format(&text, ", %s, %zu MiB free, engine %d", card->bus, card->free_bytes >> 20,
-                    VM_VERSION);
+        text_format(&text, ", %s, %zu MiB free, engine %u", card->bus, card->free_bytes >> 20,
+                    card->key.engine);
     summary_wrapped_at(stdout, 6, heading, line);
     if (card->display)
         printf("a display hangs on this card: %d MiB are left to it. The picture may stutter.\n",
@@ -136,7 +136,7 @@ static void note(struct told *told, const char *line) {
     else if ((value = behind(line, "park ")))
         told->parks_not = strcmp(value, "passed") != 0 && strcmp(value, "not tried") != 0;
     else if ((value = behind(line, "engine ")))
-        told->old = strtoul(value, NULL, 10) != VM_VERSION;
+        told->old = !proof_is_of_ours(strtoul(value, NULL, 10));
     else if (is_row(line))
         count(told, line);
 }

@@ -4,6 +4,7 @@
 
 #include "base/state_folder.h"
 #include "prove/with_torch.h"
+#include "vm/version.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -166,4 +167,8 @@ static bool forget(const char *path, bool share) {
 
 size_t proof_forget(void) {
     return proof_each(forget, false);
+}
+
+bool proof_is_of_ours(unsigned long engine) {
+    return engine == VM_VERSION;
 }

@@ -15,3 +15,6 @@ bool proof_write(const struct findings *findings, const char *version, char *pat
 size_t proof_each(bool (*visit)(const char *path, bool share), bool share);
 size_t proof_show(bool share);
 size_t proof_forget(void);
+
+/* Whether a proof of that engine counts for this vramgc. */
+bool proof_is_of_ours(unsigned long engine);
