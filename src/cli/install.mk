@@ -44,7 +44,7 @@ install: all $(GENERATES)
 	@install -m 644 src/LIMITS.md LICENSE $(DESTDIR)$(docdir)
 	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
 	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \
-	    echo "Installed. Next: $$it run ./webui.sh, or before that $$it prove, on an idle card"
+	    echo "Installed. Next: $$it prove, on an idle card, then $$it run ./webui.sh"
 
 # Folders of others, or that a system has from its start, stay, empty or not.
 OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(datadir)/bash-completion/completions $(datadir)/bash-completion \

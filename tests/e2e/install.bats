@@ -37,11 +37,11 @@ works() {
 @test "make install: one word of what to type next; what a system has from its start stays when it is undone" {
     setup_real
     equal "$(make -s -C "$top" BUILD="$build" prefix="$work/usr" install | sed '/^  /d')" \
-        "Installed. Next: $work/usr/bin/vramgc run ./webui.sh, or before that $work/usr/bin/vramgc prove, on an idle card"
+        "Installed. Next: $work/usr/bin/vramgc prove, on an idle card, then $work/usr/bin/vramgc run ./webui.sh"
     run make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=here install
     [ "$status" != 0 ]
     contains "$output" 'prefix is to be a whole path, not here'
-    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc run'
+    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc prove'
     make -s -C "$top" BUILD="$build" prefix="$work/usr" uninstall
     [ ! -e "$work/usr" ]
     make -s -C "$top" BUILD="$build" DESTDIR="$work/root" install
