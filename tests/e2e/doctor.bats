@@ -26,6 +26,16 @@ says() {
     contains_not "$output" WRONG
 }
 
+@test "doctor: on a terminal no line is cut in a word; elsewhere each finding is a line" {
+    setup_device
+    type -P script >/dev/null || skip "SKIPPED: no script (util-linux)"
+    unset COLUMNS
+    shown=$(command script -qec "stty cols 80 && $vramgc doctor" /dev/null </dev/null | tr -d '\r')
+    [ "$(sed 's/\x1b\[[0-9]*m//g' <<<"$shown" | wc -L)" -le 80 ]
+    contains "$shown" $'\n                   '
+    equal "$("$vramgc" doctor | grep -c '^ ')" 0
+}
+
 @test "doctor: limits that are set, and programs that give each other nothing" {
     setup_device
     VRAMGC_HEADROOM=10% VRAMGC_PEERS=off run "$vramgc" doctor
