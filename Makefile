@@ -52,7 +52,7 @@ $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
 
 # Who tells the version is compiled again after a commit.
-SAYS_VERSION := process/start.c show/report_fields.c cli/man.c show/summary.c cli/main.c read/stats_file.c cli/prove.c show/html.c
+SAYS_VERSION := $(patsubst src/%,%,$(shell grep -l VRAMGC_VERSION src/*/*.c))
 $(SAYS_VERSION:%=$(BUILD)/obj/%.o): $(BUILD)/version
 $(BUILD)/version: always
 	@mkdir -p $(@D)

@@ -57,6 +57,8 @@ static void say_missing(const char *program, struct text *why) {
                 program);
     if (strcmp(instead, program) != 0)
         text_format(why, ": did you mean %s?", instead);
+    else if (strcmp(program, "notify-send") == 0)
+        text_add(why, " (Debian, Ubuntu: libnotify-bin)");
 }
 
 bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -67,6 +68,7 @@ static void check_pytorch(const char *named, char *cuda, size_t capacity) {
 
 /* ---- with a command ---- */
 
+/* What COMMAND writes goes to standard error, so that a file of ours has only findings. */
 static void start(char *const *command, const char *out, const char *mode) {
     size_t count = 0;
     while (command[count])
@@ -81,6 +83,7 @@ static void start(char *const *command, const char *out, const char *mode) {
         setenv("VRAMGC_MODE", mode, 1);
     else
         unsetenv("VRAMGC_MODE");
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     execv("/proc/self/exe", (char *const *)arguments);
     _exit(STATUS_OURS);
 }
@@ -183,14 +186,22 @@ static void try_command(char *const *command, const char *mode) {
         return;
     }
     snprintf(pattern, sizeof pattern, "%s/%%p", folder);
+    printf("---- %s runs; Ctrl-C ends it, not doctor ----\n", text_after_folder(*command));
     fflush(stdout);
+    finding_hold();
+    void (*before)(int) = signal(SIGINT, SIG_IGN);
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
+        signal(SIGINT, before);
         start(command, pattern, mode);
+    }
     while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
         doctor_processes(child);
         sleep_ns(100 * MILLISECOND_NS); /* PyTorch alone takes seconds to load */
     }
+    signal(SIGINT, before);
+    puts("---- what vramgc saw of it ----");
+    finding_release();
     bool seen = tell_records(folder) > 0;
     if (child < 0)
         finding(MARK_WRONG, "command", "no process can be started");
@@ -226,9 +237,9 @@ const struct command doctor_command = {
     "doctor",
     "[-- COMMAND [ARGUMENT...]]",
     "what stands in the way of vramgc on this machine, or for one command",
-    "With COMMAND doctor starts it under vramgc, waits for its end, and says what vramgc saw, and "
-    "which of its processes used CUDA without vramgc. Exit status: 1 when something is wrong, else "
-    "0.\n",
+    "With COMMAND doctor starts it under vramgc, waits for its end (end a web UI with Ctrl-C), and "
+    "says what vramgc saw, and which of its processes used CUDA without vramgc. What COMMAND "
+    "writes goes to standard error. Exit status: 1 when something is wrong, else 0.\n",
     .takes_command = true,
     .main = doctor_main,
 };

@@ -9,4 +9,8 @@ enum mark { MARK_OK, MARK_NOTE, MARK_WRONG };
 void finding(enum mark mark, const char *about, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Between the two, lines wait: another program may be writing. */
+void finding_hold(void);
+void finding_release(void);
+
 size_t finding_wrong_count(void);

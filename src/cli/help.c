@@ -24,25 +24,49 @@ static void write_flag(const struct flag *flag) {
     summary_wrapped_at(stdout, 8, "", flag->help);
 }
 
+/* One that is empty is an empty line; WORD\tTEXT stands in two columns. */
+static void write_paragraph(char *paragraph) {
+    char *tab = strchr(paragraph, '\t');
+    if (!*paragraph) {
+        puts("");
+    } else if (tab) {
+        *tab = 0;
+        printf("  %s\n", paragraph);
+        summary_wrapped_at(stdout, 8, "", tab + 1);
+    } else {
+        summary_wrapped_at(stdout, 0, "", paragraph);
+    }
+}
+
 static void write_paragraphs(const char *text) {
     while (*text) {
         char paragraph[1024];
         size_t length = strcspn(text, "\n");
         struct text copy = TEXT_IN(paragraph);
         text_add_n(&copy, text, length);
-        summary_wrapped_at(stdout, 0, "", paragraph);
+        write_paragraph(paragraph);
         text += length;
         text += *text == '\n';
     }
 }
 
+void help_first(FILE *out) {
+    fprintf(out, "vramgc %s: gives idle GPU memory back and tells where it went\n\n",
+            VRAMGC_VERSION);
+    fputs("  vramgc prove                       once, a minute: tests your card; first\n"
+          "                                     stop your web UI\n"
+          "  vramgc run ./webui.sh              starts a web UI; at its end, a report\n"
+          "  vramgc run --lowvram ./webui.sh    the same; idle memory goes back at once,\n"
+          "                                     and no model is moved to RAM\n"
+          "  vramgc report                      the newest run: what happened, what to do\n"
+          "  vramgc top                         who has the card's memory now\n"
+          "  vramgc doctor                      what is wrong or missing on this machine\n",
+          out);
+}
+
 static void write_overview(void) {
-    printf("vramgc %s: gives idle GPU memory back and tells where it went\n\n", VRAMGC_VERSION);
-    puts("  vramgc prove                       once, a minute: tries what your card bears\n"
-         "  vramgc run ./webui.sh              starts a web UI; at its end, a report\n"
-         "  vramgc run --lowvram ./webui.sh    the same; idle memory goes back at once,\n"
-         "                                     and no model is moved to RAM\n"
-         "  vramgc report                      the newest run: what happened, what to do\n");
+    help_first(stdout);
+    puts("");
     for (size_t i = 0; commands[i]; i++) {
         const struct command *command = commands[i];
         printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
@@ -52,6 +76,11 @@ static void write_overview(void) {
     puts("\n`vramgc help COMMAND` shows its options, `vramgc help settings` all settings.");
 }
 
+static void write_flags(const struct flag *flag, const struct flag *end) {
+    for (; flag < end; flag++)
+        write_flag(flag);
+}
+
 void help_on(const struct command *command) {
     struct flag flags[FLAGS_MAX];
     size_t count = command_flags(command, flags);
@@ -59,9 +88,22 @@ void help_on(const struct command *command) {
            command->operands);
     printf("%s.\n", command->summary);
     write_paragraphs(command->details);
-    puts("\nOptions:");
-    for (size_t i = 0; i < count; i++)
-        write_flag(&flags[i]);
+    if (!command->takes_settings) {
+        puts("\nOptions:");
+        write_flags(flags, flags + count);
+        return;
+    }
+    const struct flag *settings = flags + command->flag_count + 1; /* behind --help */
+    puts("\nOften set:");
+    for (const struct flag *flag = settings; flag < flags + count; flag++)
+        if (settings_is_often_set(flag->name))
+            write_flag(flag);
+    puts("\nOf the command:");
+    write_flags(flags, settings);
+    puts("\nSeldom set:");
+    for (const struct flag *flag = settings; flag < flags + count; flag++)
+        if (!settings_is_often_set(flag->name))
+            write_flag(flag);
 }
 
 static const char *shown_default(const struct option_info *info) {
@@ -99,14 +141,11 @@ static void write_cell(const char *text) {
             fputc(*text, stdout);
 }
 
-/* Of those whose names stand between spaces; NULL: all. */
-static void write_table(const char *names) {
+static void write_table(bool only_often_set) {
     puts("setting | default | meaning\n---|---|---");
     for (size_t i = 0; i < option_count; i++) {
         const struct option_info *info = &option_table[i];
-        char word[64];
-        snprintf(word, sizeof word, " %s ", info->name);
-        if (names && !strstr(names, word))
+        if (only_often_set && !settings_is_often_set(info->name))
             continue;
         printf("`%s=", info->variable);
         write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
@@ -118,12 +157,11 @@ static void write_table(const char *names) {
 }
 
 static void write_markdown_settings(void) {
-    write_table(NULL);
+    write_table(false);
 }
 
-/* Those that are set for a card, a web UI or a wish; of the others the standard is mostly right. */
 static void write_markdown_often_set(void) {
-    write_table(" mode threshold lowvram spill headroom cap park out on ");
+    write_table(true);
 }
 
 static void write_figure(const char *name, const char *unit, const char *help) {

@@ -3,5 +3,8 @@
 
 #include "cli/cli.h"
 
+/* What is typed first: of `vramgc` alone, and of `vramgc help`. */
+void help_first(FILE *out);
+
 /* What `vramgc NAME --help` shows. */
 void help_on(const struct command *command);

@@ -77,5 +77,8 @@ void hint_not_started(char *const *words, char *out, size_t capacity) {
         text_format(&text, "; did you mean --%s?", words[0]);
     } else if (strchr(words[0], '=')) {
         text_format(&text, "; a variable stands before vramgc: %s vramgc run", words[0]);
+    } else if (strncmp(words[0], "./", 2) == 0 && access(words[0], F_OK) != 0 &&
+               getcwd(program, sizeof program)) {
+        text_format(&text, "; is %s the folder of your web UI?", program);
     }
 }

@@ -20,8 +20,13 @@ $(GENERATED)/%: $(BUILD)/vramgc
 GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish prometheus-rules grafana-dashboard)
 GUIDES := $(wildcard src/guides/*.md)
 
+# Seen from its own folder, where the command looks for its library (src/cli/preload.c).
+LOOKS_IN = $(foreach lib,lib lib/$(shell $(CC) -print-multiarch) lib64,$(abspath $(bindir)/../$(lib)))
+
 install: all $(GENERATES)
 	@case "$(prefix)" in /*) ;; *) echo "prefix is to be a whole path, not $(prefix)" >&2; exit 1 ;; esac
+	@case " $(LOOKS_IN) " in *" $(abspath $(libdir)) "*) ;; *) \
+	    echo "$(bindir)/vramgc would not find its library in $(libdir): choose libdir=$(abspath $(bindir)/../lib)" >&2; exit 1 ;; esac
 	@install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
 	@install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
 	@install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
@@ -39,7 +44,7 @@ install: all $(GENERATES)
 	@install -m 644 src/LIMITS.md LICENSE $(DESTDIR)$(docdir)
 	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
 	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \
-	    echo "Installed. Next: $$it run ./webui.sh, or before that $$it prove, on an idle card"
+	    echo "Installed. Next: $$it prove, on an idle card, then $$it run ./webui.sh"
 
 # Folders of others, or that a system has from its start, stay, empty or not.
 OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(datadir)/bash-completion/completions $(datadir)/bash-completion \
@@ -52,13 +57,16 @@ uninstall:
 	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/LICENSE $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
 
-# Of the Debian package; an address makes it "Name <address>".
+# Of the Debian package: make deb MAINTAINER='Name <address>'.
 export MAINTAINER ?= The vramgc authors
 
+# The README's lines name a package by *: of those in our own folder only the newest stays.
 deb: all
+	@rm -f $(BUILD)/packages/vramgc_*.deb
 	@file=$$(scripts/package deb $(PACKAGES) $(BUILD)) && echo "sudo apt install $$file"
 
 wheel: all
+	@rm -f $(BUILD)/packages/vramgc-*.whl
 	@file=$$(scripts/package wheel $(PACKAGES) $(BUILD)) && echo "pip install $$file"
 
 dist:

@@ -68,8 +68,8 @@ int main(int argc, char **argv) {
     bool wants_help = false;
     commands = all;
     if (argc < 2) {
-        complain("`vramgc run ./webui.sh` starts a web UI and reports at its end; `vramgc help` "
-                 "has the rest");
+        help_first(stderr);
+        fputs("\n`vramgc help` has all commands.\n", stderr);
         return STATUS_USAGE;
     }
     const char *name = asks_for_help(argv[1]) ? "help" : is_version(argv[1]) ? "version" : argv[1];

@@ -5,6 +5,8 @@
 #include "read/derived.h"
 #include "read/units.h"
 
+#include <string.h>
+
 /* A line of text for troff: backslashes and dashes are escaped, and no line may begin with a
  * control character of its own. */
 static void write_text(const char *text) {
@@ -19,6 +21,28 @@ static void write_text(const char *text) {
             fputs("\\-", stdout);
         else
             fputc(*text, stdout);
+    }
+}
+
+static void write_item(const char *heading, const char *help);
+
+/* WORD\tTEXT is an item. */
+static void write_details(const char *text) {
+    while (*text) {
+        char line[1024];
+        size_t length = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        char *tab = strchr(line, '\t');
+        if (tab) {
+            *tab = 0;
+            write_item(line, tab + 1);
+        } else {
+            fputs(".PP\n", stdout);
+            write_text(line);
+            fputc('\n', stdout);
+        }
+        text += length;
+        text += *text == '\n';
     }
 }
 
@@ -51,7 +75,7 @@ static void write_commands(void) {
         fputc('\n', stdout);
         write_text(command->summary);
         fputs(".\n", stdout);
-        write_text(command->details);
+        write_details(command->details);
         write_flags(flags, command->flag_count + 1); /* the settings have a section of their own */
     }
 }

@@ -2,6 +2,7 @@
  * typed. */
 #include "cli/cli.h"
 #include "cli/preload.h"
+#include "cli/prove_words.h"
 #include "base/parse.h"
 #include "prove/proof_file.h"
 #include "prove/prove_card.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 
 static struct {
-    bool quick, full, show, share, forget;
+    bool quick, full, show, share, forget, verbose;
     int device;
     const char *python;
 } wish = {.device = -1};
@@ -50,7 +51,7 @@ static int prove(void) {
         return PROVE_NOT_RUN;
     check_form = wish.quick ? FORM_QUICK : wish.full ? FORM_FULL : FORM_USUAL;
     setenv("VRAMGC_MODE", "off", 1);
-    int status = prove_run(wish.device, VRAMGC_VERSION, &python);
+    int status = prove_run(wish.device, VRAMGC_VERSION, &python, prove_words(wish.verbose));
     free(preload);
     return status;
 }
@@ -59,7 +60,9 @@ static int prove_main(struct args *args) {
     (void)args;
     if (wish.forget)
         return told(proof_forget());
-    return wish.show || wish.share ? told(proof_show(wish.share)) : prove();
+    if (wish.share || (wish.show && wish.verbose))
+        return told(proof_show(wish.share));
+    return wish.show ? told(proof_each(prove_words_show, false)) : prove();
 }
 
 static const struct flag flags[] = {
@@ -71,9 +74,12 @@ static const struct flag flags[] = {
     {"python", 0, "PYTHON",
      "besides, soak the PyTorch of this interpreter (your web UI's) by each of its allocators",
      .value = &wish.python},
-    {"show", 0, NULL, "print what was proven before; touch no card", .on = &wish.show},
-    {"share", 0, NULL, "the same for a bug tracker: without what tells your card from others",
+    {"show", 0, NULL, "tell what was proven before; touch no card", .on = &wish.show},
+    {"share", 0, NULL,
+     "print all of that for a bug tracker, without what tells your card from others",
      .on = &wish.share},
+    {"verbose", 'v', NULL, "each test, how long it took and what was seen; with --show all of it",
+     .on = &wish.verbose},
     {"forget", 0, NULL, "remove what was proven: mode auto is flush again", .on = &wish.forget},
 };
 
@@ -81,10 +87,11 @@ const struct command prove_command = {
     "prove",
     "",
     "tests your card for mode compact, which auto then uses: a minute, on an idle card",
-    "Asks the driver all that mode compact relies on, moves pages under running work, measures "
-    "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Close "
-    "what uses the card: its memory is full for a moment. The card is left as it was; Ctrl-C "
-    "ends it, and nothing is written.\n"
+    "First stop what uses the card, such as your web UI: its memory is full for a moment. The card "
+    "is left as it was; Ctrl-C ends the test, and nothing is written.\n"
+    "It asks the driver all that mode compact relies on, moves pages under running work, measures "
+    "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Do it again "
+    "after an update of the driver.\n"
     "Exit status 1 when the card does not bear it, 3 when it could not be tried.\n",
     FLAGS(flags),
     .main = prove_main,

@@ -229,6 +229,16 @@ static bool ended_by(int signal) {
     return WIFSIGNALED(status) ? WTERMSIG(status) == signal : WEXITSTATUS(status) == 128 + signal;
 }
 
+/* The command, where it can be typed as it is told. */
+static const char *command_in_sentence(void) {
+    enum { LONGEST = 60 };
+    bool plain = strlen(run.command_text) <= LONGEST;
+    for (size_t i = 0; run.command[i]; i++)
+        plain =
+            plain && *run.command[i] && !strpbrk(run.command[i], " \t\n'\"`$;&|<>*?()[]{}\\!#~");
+    return plain ? run.command_text : "COMMAND";
+}
+
 /* Nothing to show is said in one line, since the run was meant to use CUDA. */
 static void say_nothing_seen(void) {
     char folder[PATH_MAX];
@@ -245,8 +255,8 @@ static void say_nothing_seen(void) {
         complain("SIGKILL ended the program before it used CUDA. It often comes from the kernel, "
                  "for lack of RAM: `dmesg` tells");
     else
-        complain(
-            "no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason");
+        complain("no CUDA use was seen in this run; `vramgc doctor -- %s` looks for the reason",
+                 command_in_sentence());
 }
 
 static void write_summary(const struct records *files, const struct launch_facts *facts) {

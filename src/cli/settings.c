@@ -53,6 +53,12 @@ const struct option_info *settings_find(const char *name) {
     return NULL;
 }
 
+bool settings_is_often_set(const char *name) {
+    char word[64];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(" mode threshold lowvram spill headroom cap park out on ", word);
+}
+
 /* Each --on is one rule more; they take the place of what VRAMGC_ON held. */
 static bool take_on(const struct option_info *info, const struct args *args) {
     struct alert_rules rules;
@@ -60,6 +66,11 @@ static bool take_on(const struct option_info *info, const struct args *args) {
     const char *before = typed[info - option_table] ? getenv(info->variable) : "";
     if (!alert_rules_read(&rules, args->value, why, sizeof why)) {
         complain("--on %s: %s; see `vramgc help watch`", args->value, why);
+        return false;
+    }
+    if (rules.count == 0) {
+        complain("--on needs WHEN:COMMAND, as in 'oom:notify-send vramgc {}'; see `vramgc help "
+                 "watch`");
         return false;
     }
     bool fine = asprintf(&all, "%s\n%s", before, args->value) >= 0 &&

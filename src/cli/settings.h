@@ -20,6 +20,9 @@ bool settings_take(const struct args *args);
 /* The setting of that name, as in the table; NULL: there is none. */
 const struct option_info *settings_find(const char *name);
 
+/* One that is set for a card, a web UI or a wish; of the others the standard is mostly right. */
+bool settings_is_often_set(const char *name);
+
 /* Whether that one of option_table was typed. */
 bool settings_typed(const struct option_info *info);
 

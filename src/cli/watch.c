@@ -335,18 +335,25 @@ const struct command watch_command = {
     "[PID...]",
     "run a command when a program is out of memory, a card fills, or memory grows",
     "For example: vramgc watch --on 'oom:notify-send vramgc {}'\n"
-    "WHEN is oom, growth, a part of the card such as 90%, or several of them with | between. "
-    "COMMAND is a program and its words, between spaces; a word {} is what happened, in a "
-    "sentence. Behind ! a shell reads it, to the end of the line. Several rules stand on lines of "
-    "their own, or with ; between.\n"
-    "VRAMGC_ALERT is WHEN; VRAMGC_ALERT_MESSAGE, _COUNT, _PID, _PROGRAM, _FILE, _DEVICE, _BUS_ID, "
-    "_TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, _LIVE_BYTES and _REQUEST_BYTES say more. A rule's "
-    "command runs once at a time, at most once a minute but for the program's end, 30 seconds at "
-    "most; with --test once, now. _PROGRAM is the whole command line; _COUNT is how often it "
-    "happened since the last time this command ran.\n"
+    "\n"
+    "WHEN\toom: a program is out of memory. growth: its memory grows from job to job. 90%: so much "
+    "of a card is in use. Several have | between.\n"
+    "COMMAND\ta program and its words, between spaces. A word {} becomes what happened, in a "
+    "sentence.\n"
+    "!COMMAND\ta line for a shell, to its end; there the sentence is \"$VRAMGC_ALERT_MESSAGE\".\n"
+    "\n"
     "With PID only that program and those it starts are watched, until it ends; else all of "
     "yours, until interrupted. `vramgc run --on` watches by itself, `vramgc env --on` has the line "
-    "for webui-user.sh.\n",
+    "for webui-user.sh. In VRAMGC_ON several rules stand on lines of their own, or with ; "
+    "between.\n"
+    "\n"
+    "A rule's command runs once at a time, for 30 seconds at most, and at most once a minute; only "
+    "the program's end is told at once. With --test it runs once, now.\n"
+    "\n"
+    "COMMAND finds more in variables: VRAMGC_ALERT is WHEN, VRAMGC_ALERT_PROGRAM the whole command "
+    "line, VRAMGC_ALERT_COUNT how often it happened since this command last ran. There are "
+    "VRAMGC_ALERT_PID, _FILE, _DEVICE, _BUS_ID, _TOTAL_BYTES, _USED_BYTES, _HELD_BYTES, "
+    "_LIVE_BYTES and _REQUEST_BYTES.\n",
     FLAGS(flags),
     .main = watch_main,
 };

@@ -27,7 +27,8 @@ static void look_at_users(const struct nvml *nvml, nvml_card handle, struct card
     if (most.bytes)
         snprintf(card->user, sizeof card->user, "process %llu uses %llu MiB of the card",
                  (unsigned long long)most.pid, (unsigned long long)most_mib);
-    if (most_mib >= LARGE_PROCESS_MIB)
+    card->others = most_mib >= LARGE_PROCESS_MIB;
+    if (card->others)
         text_copy(card->busy, sizeof card->busy, card->user);
 }
 
@@ -63,12 +64,15 @@ static void look_at_memory(struct card *card) {
     size_t used = card->total_bytes - card->free_bytes;
     size_t least = LEAST_MIB + (card->display ? CARD_SPARE_MIB : 0);
     if (card->free_bytes >> 20 < least) {
-        card->full = true;
+        card->full = card->others = true;
         snprintf(card->busy, sizeof card->busy, "%zu MiB of the card are free; %zu are needed",
                  card->free_bytes >> 20, least);
-    } else if (!card->busy[0] && used > card->total_bytes / OTHERS_SHARE && used >> 20 > OTHERS_MIB)
+    } else if (!card->busy[0] && used > card->total_bytes / OTHERS_SHARE &&
+               used >> 20 > OTHERS_MIB) {
+        card->others = true;
         snprintf(card->busy, sizeof card->busy, "%zu of %zu MiB of the card are in use", used >> 20,
                  card->total_bytes >> 20);
+    }
 }
 
 bool card_look(int device, struct card *card) {

@@ -15,6 +15,7 @@ struct card {
     bool simulated;
     bool display;   /* a desktop may live on it */
     bool full;      /* busy, for want of memory */
+    bool others;    /* busy, for others use it */
     char user[64];  /* the process that has most of it, and how much; "": none is known */
     char busy[160]; /* why it cannot be tried now; "": it can */
 };

@@ -10,7 +10,7 @@ enum form check_form;
 size_t check_spare_bytes;
 
 enum outcome check_refused(struct text *said, const char *call, CUresult result) {
-    text_format(said, "%s: %s", call, driver_error_name(result));
+    text_format(said, "%s%s: %s", said->length ? "; " : "", call, driver_error_name(result));
     return CHECK_FAILED;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/state_folder.h"
 #include "prove/with_torch.h"
+#include "vm/version.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -141,7 +142,7 @@ static bool show(const char *path, bool share) {
     return in && fclose(in) == 0;
 }
 
-static size_t each_proof(bool (*visit)(const char *path, bool share), bool share) {
+size_t proof_each(bool (*visit)(const char *path, bool share), bool share) {
     char folder[512], path[1024];
     DIR *list = state_folder(folder, sizeof folder) ? opendir(folder) : NULL;
     size_t count = 0;
@@ -156,7 +157,7 @@ static size_t each_proof(bool (*visit)(const char *path, bool share), bool share
 }
 
 size_t proof_show(bool share) {
-    return each_proof(show, share);
+    return proof_each(show, share);
 }
 
 static bool forget(const char *path, bool share) {
@@ -165,5 +166,9 @@ static bool forget(const char *path, bool share) {
 }
 
 size_t proof_forget(void) {
-    return each_proof(forget, false);
+    return proof_each(forget, false);
+}
+
+bool proof_is_of_ours(unsigned long engine) {
+    return engine == VM_VERSION;
 }

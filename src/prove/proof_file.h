@@ -10,7 +10,11 @@ bool proof_place(char *why, size_t capacity);
 /* False with errno; path is where it was to be. */
 bool proof_write(const struct findings *findings, const char *version, char *path, size_t capacity);
 
-/* Print or remove all proofs; how many there were. share: for a bug tracker, without the lines that
- * tell cards apart. */
+/* Tell of, print or remove all proofs; how many there were. share: for a bug tracker, without the
+ * lines that tell cards apart. */
+size_t proof_each(bool (*visit)(const char *path, bool share), bool share);
 size_t proof_show(bool share);
 size_t proof_forget(void);
+
+/* Whether a proof of that engine counts for this vramgc. */
+bool proof_is_of_ours(unsigned long engine);

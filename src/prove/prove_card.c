@@ -1,4 +1,4 @@
-/* prove_card.c: see prove_card.h. It tells on standard output how far it is. */
+/* prove_card.c: see prove_card.h. It has no words of its own for what it finds. */
 #include "prove/prove_card.h"
 
 #include "prove/child.h"
@@ -8,77 +8,35 @@
 
 #include <stdio.h>
 
-static void tell(const char *name, const char *asked, const struct result *done) {
-    static const char *const outcomes[] = {"passed", "FAILED", "left out",
-                                           "not offered by this driver"};
-    char time[32];
-    struct text text = TEXT_IN(time);
-    if (done) {
-        text_add_duration(&text, done->ns);
-        printf("%s (%s)\n", outcomes[done->outcome], time);
-        if (*done->said)
-            printf("                %s\n", done->said);
-    } else {
-        printf("  %-13s %s ... ", name, asked);
-    }
-    fflush(stdout);
-}
+static const struct prove_telling *tell;
 
-static void tell_card(int device, const struct card *card) {
-    char driver[64];
-    struct text text = TEXT_IN(driver);
-    driver_version_say_both(&text, card->key.cuda_version, card->key.version);
-    printf("gpu%d  %s  %s  %zu MiB, %zu free; driver %s; engine %d%s\n", device, card->name,
-           card->bus, card->total_bytes >> 20, card->free_bytes >> 20, driver, VM_VERSION,
-           card->simulated ? "; SIMULATED: times mean nothing" : "");
-    fflush(stdout);
-}
-
-/* Before anything is taken. */
-static void spare_the_desktop(const struct card *card) {
-    check_spare_bytes = card->display ? CARD_SPARE_MIB * MEBIBYTE : 0;
-    if (card->display)
-        printf("a display hangs on this card: %d MiB are left to it, and what it shows may "
-               "stutter\n",
-               CARD_SPARE_MIB);
-}
-
-static void tell_end(const struct findings *findings, const char *path) {
-    if (findings->costs.unmap_waits)
-        printf("unmapping waits for running kernels here: compact gives memory back while the GPU "
-               "has nothing to do\n");
-    if (findings->park.state == STATE_DONE && findings->park.outcome != CHECK_PASSED)
-        printf("programs are not parked on this card: VRAMGC_PARK stays off\n");
-    if (findings->failed)
-        printf("%zu FAILED: mode auto stays flush on this card. `vramgc prove --share` prints the "
-               "proof for a bug tracker: %s\n",
-               findings->failed, path);
-    else
-        printf("passed: mode auto is compact on this card from now on (proof: %s)\n", path);
+static int not_tried(const char *why, bool others_use_it) {
+    tell->not_tried(why, others_use_it);
+    return PROVE_NOT_RUN;
 }
 
 static int prove_one(int device, const char *version, const struct python *python,
                      struct findings *findings) {
-    char path[512];
+    char path[512], why[640];
     if (!child_look(device, findings)) {
-        fprintf(stderr, "vramgc: gpu%d cannot be tried now: %s\n", device, findings->card.busy);
-        return PROVE_NOT_RUN;
+        snprintf(why, sizeof why, "gpu%d cannot be tried now: %s", device, findings->card.busy);
+        return not_tried(why, findings->card.others);
     }
-    tell_card(device, &findings->card);
-    spare_the_desktop(&findings->card);
-    if (child_run_checks(device, findings, tell)) {
+    check_spare_bytes = findings->card.display ? CARD_SPARE_MIB * MEBIBYTE : 0;
+    tell->begin(device, &findings->card);
+    if (child_run_checks(device, findings, tell->row)) {
         static const char name[] = "costs", asked[] = "what the driver's calls cost, by size";
-        python_run(python, device, findings, tell);
-        tell(name, asked, NULL);
+        python_run(python, device, findings, tell->row);
+        tell->row(name, asked, NULL);
         child_run_costs(device, findings);
-        tell(name, asked, &findings->costs_result);
-        park_trial_run(device, findings, tell);
+        tell->row(name, asked, &findings->costs_result);
+        park_trial_run(device, findings, tell->row);
     }
     if (!proof_write(findings, version, path, sizeof path)) {
-        fprintf(stderr, "vramgc: the proof cannot be written to %s\n", path);
-        return PROVE_NOT_RUN;
+        snprintf(why, sizeof why, "the proof cannot be written to %s", path);
+        return not_tried(why, false);
     }
-    tell_end(findings, path);
+    tell->end(path);
     return findings->failed ? PROVE_FAILED : PROVE_PASSED;
 }
 
@@ -91,31 +49,34 @@ static int prove_each(int device, const char *version, const struct python *pyth
     return status;
 }
 
-int prove_run(int device, const char *version, const struct python *python) {
-    struct findings *findings = findings_new();
-    const char *missing = driver_load();
-    int status = PROVE_PASSED;
-    char why[768];
-    if (!proof_place(why, sizeof why)) { /* before the minute, not behind it */
-        fprintf(stderr, "vramgc: no proof can be kept: %s\n", why);
-        return PROVE_NOT_RUN;
-    }
-    if (missing || !findings) {
-        fprintf(stderr, "vramgc: %s\n", missing ? missing : "no memory");
-        return PROVE_NOT_RUN;
-    }
-    int count = child_count_devices(findings);
-    if (count == 0 || device >= count) {
-        fprintf(stderr, "vramgc: %s\n",
-                count                    ? "there is no such device"
-                : findings->card.busy[0] ? findings->card.busy
-                                         : "the driver sees no device");
-        status = PROVE_NOT_RUN;
-    }
-    for (int i = device < 0 ? 0 : device; i < (device < 0 ? count : device + 1) && i < count; i++) {
+static int prove_all(int device, const char *version, const struct python *python,
+                     struct findings *findings) {
+    int count = child_count_devices(findings), status = PROVE_PASSED;
+    if (count == 0)
+        return not_tried(findings->card.busy[0] ? findings->card.busy : "the driver sees no device",
+                         false);
+    if (device >= count)
+        return not_tried("there is no such device", false);
+    for (int i = device < 0 ? 0 : device; i < (device < 0 ? count : device + 1); i++) {
         int one = prove_each(i, version, python);
         status = one > status ? one : status;
     }
+    return status;
+}
+
+int prove_run(int device, const char *version, const struct python *python,
+              const struct prove_telling *telling) {
+    char why[768], cannot[800];
+    tell = telling;
+    if (!proof_place(why, sizeof why)) { /* before the minute, not behind it */
+        snprintf(cannot, sizeof cannot, "no proof can be kept: %s", why);
+        return not_tried(cannot, false);
+    }
+    const char *missing = driver_load();
+    struct findings *findings = missing ? NULL : findings_new();
+    if (!findings)
+        return not_tried(missing ? missing : "no memory", false);
+    int status = prove_all(device, version, python, findings);
     memory_unmap(findings, sizeof *findings);
     return status;
 }

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static const char *const pile_says = "all live tensors together, as vramgc sampled them";
 
@@ -277,6 +278,7 @@ void export_torch_beside(struct stats_file *record) {
     if (!block_maps_exist(record) || asprintf(&path, "%s.pickle", record->path) < 0)
         return;
     if (outfile_open(&file, path, false)) {
+        fchmod(fileno(file.stream), S_IRUSR | S_IWUSR); /* as the file that it lies beside */
         export_torch(file.stream, &one);
         if (outfile_close(&file))
             complain("out of memory: %s shows the blocks, on pytorch.org/memory_viz", path);

@@ -26,6 +26,16 @@ says() {
     contains_not "$output" WRONG
 }
 
+@test "doctor: on a terminal no line is cut in a word; elsewhere each finding is a line" {
+    setup_device
+    type -P script >/dev/null || skip "SKIPPED: no script (util-linux)"
+    unset COLUMNS
+    shown=$(command script -qec "stty cols 80 && $vramgc doctor" /dev/null </dev/null | tr -d '\r')
+    [ "$(sed 's/\x1b\[[0-9]*m//g' <<<"$shown" | wc -L)" -le 80 ]
+    contains "$shown" $'\n                   '
+    equal "$("$vramgc" doctor | grep -c '^ ')" 0
+}
+
 @test "doctor: limits that are set, and programs that give each other nothing" {
     setup_device
     VRAMGC_HEADROOM=10% VRAMGC_PEERS=off run "$vramgc" doctor
@@ -123,6 +133,21 @@ says() {
     equal "$(find "$TMPDIR" -name 'vramgc-doctor-*')" ""
 }
 
+sleeps() { sed -n 's/^voluntary_ctxt_switches:\t*//p' "/proc/$1/status"; }
+
+@test "doctor -- COMMAND: Ctrl-C ends COMMAND, and doctor says what it saw" {
+    setup_device
+    script waits <<<'touch there; exec sleep 1000'
+    set -m
+    "$vramgc" doctor -- ./waits >out 2>errors 3>&- &
+    doctor=$!
+    set +m
+    while [ ! -e there ]; do sleep 0.05; done
+    kill -INT -- "-$doctor"
+    wait "$doctor" || true
+    contains "$(tr -s ' ' <out)" 'WRONG command killed by SIGINT before it used CUDA'
+}
+
 # The program goes on until the doctor has seen it.
 @test "doctor -- COMMAND: a program from which LD_PRELOAD was taken away" {
     setup_device
@@ -130,20 +155,24 @@ says() {
 exec env -i PATH="$PATH" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" python3 -c '
 import ctypes, os, time
 ctypes.CDLL("libcuda.so.1")
+open("$work/there", "w").close()
+print("a word of its own", flush=True)
 while not os.path.exists("$work/seen"): time.sleep(0.01)'
 TEXT
-    "$vramgc" doctor -- ./cleared >out 2>&1 3>&- &
+    "$vramgc" doctor -- ./cleared >out 2>errors 3>&- &
     doctor=$!
-    for ((i = 0; i < 1200; i++)); do
-        grep -qs 'without the library' out && break
-        sleep 0.05
-    done
+    while [ ! -e "$work/there" ]; do sleep 0.05; done
+    slept=$(sleeps "$doctor")
+    while [ "$(sleeps "$doctor")" -lt $((slept + 20)) ]; do sleep 0.05; done # it looks, and sleeps
+    equal "$(grep -c 'without the library' out)" 0 # what the program writes would hide it
     touch "$work/seen"
     status=0
     wait "$doctor" || status=$?
     output=$(cat out)
     equal "$status" 1
     says 'uses CUDA without the library: LD_PRELOAD was cleared on the way'
+    equal "$(cat errors)" 'a word of its own'
+    contains "$output" $'---- cleared runs; Ctrl-C ends it, not doctor ----\n---- what vramgc saw of it ----\nWRONG'
 }
 
 # A copy of the command elsewhere, and then one that was replaced while it runs.

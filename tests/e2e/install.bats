@@ -37,11 +37,11 @@ works() {
 @test "make install: one word of what to type next; what a system has from its start stays when it is undone" {
     setup_real
     equal "$(make -s -C "$top" BUILD="$build" prefix="$work/usr" install | sed '/^  /d')" \
-        "Installed. Next: $work/usr/bin/vramgc run ./webui.sh, or before that $work/usr/bin/vramgc prove, on an idle card"
+        "Installed. Next: $work/usr/bin/vramgc prove, on an idle card, then $work/usr/bin/vramgc run ./webui.sh"
     run make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=here install
     [ "$status" != 0 ]
     contains "$output" 'prefix is to be a whole path, not here'
-    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc run'
+    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc prove'
     make -s -C "$top" BUILD="$build" prefix="$work/usr" uninstall
     [ ! -e "$work/usr" ]
     make -s -C "$top" BUILD="$build" DESTDIR="$work/root" install
@@ -49,6 +49,16 @@ works() {
     make -s -C "$top" BUILD="$build" DESTDIR="$work/root" uninstall
     equal "$(cd "$work/root/usr/local" && find . -mindepth 1 | sort | tr '\n' ' ')" \
         './bin ./include ./lib ./share ./share/doc ./share/fish ./share/fish/others ./share/man ./share/man/man1 '
+}
+
+@test "make install: bindir and libdir between which the command finds its library, or none is installed" {
+    setup_real
+    make -s -C "$top" BUILD="$build" prefix="$work/usr" bindir="$work/here/bin" libdir="$work/here/lib64" install >/dev/null
+    works "$work/here/bin/vramgc"
+    run make -s -C "$top" BUILD="$build" prefix="$work/other" bindir="$work/other/commands" libdir="$work/libraries" install
+    [ "$status" != 0 ]
+    contains "$output" "$work/other/commands/vramgc would not find its library in $work/libraries: choose libdir=$work/other/lib"
+    [ ! -e "$work/other" ]
 }
 
 @test "make install: PREFIX is prefix" {
@@ -123,6 +133,7 @@ offered() {
     setup_real
     command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
     deb=$(cd "$top" && scripts/package deb "$work/packages" "$build")
+    equal "$(ls "$work/packages")" "$(basename "$deb")" # nothing beside it
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
     equal "$(dpkg-deb --field "$deb" Maintainer)" 'The vramgc authors'
@@ -140,6 +151,7 @@ offered() {
     setup_real
     python3 -c 'import ensurepip, venv' 2>/dev/null || skip "SKIPPED: no venv"
     wheel=$(cd "$top" && scripts/package wheel "$work/packages" "$build")
+    equal "$(ls "$work/packages")" "$(basename "$wheel")"
     python3 -m venv "$work/venv"
     "$work/venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$wheel"
     works "$work/venv/bin/vramgc"

@@ -93,6 +93,7 @@ PYTHON
         printf '%s\n' "$output"
         [ "$status" = 0 ]
         [[ $output == *"$VRAMGC_OUT.pickle shows the blocks"* ]]
+        [ "$(stat -c %a "$VRAMGC_OUT" "$VRAMGC_OUT.pickle" | sort -u)" = 600 ]
         scripts/simgpu --mem 2GiB -- "$python" tests/e2e/out_of_memory.py --compare "$VRAMGC_OUT.pickle"
         rm "$VRAMGC_OUT"*
     done

@@ -27,9 +27,11 @@ said() {
     sed -n "s/^  \($1 .*\)/\1/p" "$BATS_FILE_TMPDIR/said"
 }
 
-# The lines of the README's first block, each with what undoes it: "COMMAND|UNDO".
+# The lines of the README's first block, each with what undoes it: "COMMAND|UNDO". What a compiler makes there is the release here, and
+# lies where it would.
 ways() {
-    awk '$0 == "```sh" { inside = 1; next } /^```/ { if (inside) exit } inside' "$top/README.md" | sed -E 's/ *# undo: */|/'
+    awk '$0 == "```sh" { inside = 1; next } /^```/ { if (inside) exit } inside' "$top/README.md" |
+        sed -E 's/ *# undo: */|/; s/^make (deb|wheel) && //'
 }
 
 # A root of its own, with the release and a web UI in /root.
@@ -38,6 +40,8 @@ bare() { # SUITE
     root=$work/root-$1
     cp -a "$top/build/roots/$1" "$root"
     cp "$release"/* "$root/root"
+    mkdir -p "$root/root/build/packages"
+    cp "$release"/*.deb "$release"/*.whl "$root/root/build/packages"
     mkdir "$root/root/device"
     cp "$top/build/sim/driver/libcuda.so.1" "$top"/build/sim/rt13/libcudart.so.* "$top/build/hook/use" "$root/root/device"
     script "$root/root/webui.sh" <<<'LD_LIBRARY_PATH=/root/device exec /root/device/use'

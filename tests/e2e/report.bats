@@ -673,10 +673,13 @@ export COMMANDLINE_ARGS=--api'
         equal "$errors" ''
         [ -n "$output" ]
     done
-    equal "$("$vramgc" help | sed -n '3,7s/^  vramgc \([a-z]*\) .*/\1/p' | tr '\n' ' ')" 'prove run run report '
+    equal "$("$vramgc" help | sed -n '3,10s/^  vramgc \([a-z]*\) .*/\1/p' | tr '\n' ' ')" 'prove run run report top doctor '
     run_apart "$vramgc"
     equal "$status" 2
-    contains "$errors" '`vramgc run ./webui.sh` starts a web UI'
+    equal "$output" ''
+    equal "$errors" "$("$vramgc" help | sed -n '1,/ doctor /p')
+
+\`vramgc help\` has all commands."
     for command in run report diff env help version; do
         run "$vramgc" "$command" --help
         equal "$status" 0
@@ -705,6 +708,9 @@ export COMMANDLINE_ARGS=--api'
     run "$vramgc" help VRAMGC_SPIL
     contains "$output" 'did you mean `vramgc help VRAMGC_SPILL`?'
     contains "$run_help" '-t, --threshold PERCENT'
+    equal "$(sed -nE '/^Often set:/,/^Of the command:/s/^  (-[to], )?--([a-z]*).*/\2/p' <<<"$run_help" | tr '\n' ' ')" \
+        'mode threshold lowvram spill headroom cap park out on '
+    equal "$(sed -n '/^Of the command:/,$p' <<<"$run_help" | grep -cE '^  (-.*, )?--(lowvram|out|on)')" 0
     contains "$run_help" '--min-gain SIZE'
     run "$vramgc" help held_over_live_mea
     contains "$output" 'did you mean `vramgc help held_over_live_mean`?'

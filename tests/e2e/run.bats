@@ -15,7 +15,7 @@ load helpers
     run_apart "$vramgc" run ./no-such-program
     equal "$status" 127
     one_line "$errors"
-    contains "$errors" './no-such-program cannot be run: No such file'
+    equal "$errors" "vramgc: ./no-such-program cannot be run: No such file or directory; is $PWD the folder of your web UI?"
     run_apart "$vramgc" run no-such-program-in-path
     equal "$status" 127
     touch plain
@@ -541,7 +541,7 @@ TEXT
 
 @test "run: no use of CUDA is said in one line, or not at all" {
     run_apart "$vramgc" run true
-    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason'
+    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- true` looks for the reason'
     for how in 'kill -KILL $$' 'exit 137'; do
         run_apart "$vramgc" run sh -c "$how"
         contains "$errors" 'vramgc: SIGKILL ended the program before it used CUDA. It often comes from the kernel'
@@ -695,7 +695,7 @@ TEXT
 @test "run: files of other runs are not taken for ours" {
     FAKE_CUDA=true run "$vramgc" run --no-summary true
     run_apart "$vramgc" run true
-    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- COMMAND` looks for the reason'
+    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- true` looks for the reason'
 }
 
 @test "run: --json writes what is known, also without any use of CUDA" {

@@ -147,6 +147,14 @@ told"
         equal "$status" 125
         [ ! -e started ]
     done
+    run_apart "$vramgc" run --on ' ' touch started
+    equal "$status" 125
+    contains "$errors" '--on needs WHEN:COMMAND'
+    [ ! -e started ]
+    if ! command -v notify-send >/dev/null; then
+        run_apart "$vramgc" watch --on 'oom:notify-send {}'
+        contains "$errors" 'libnotify-bin'
+    fi
     run_apart "$vramgc" watch --on 'oom:no-such-command {}'
     contains "$errors" 'vramgc: --on: oom:no-such-command {}: there is'
     VRAMGC_ON='oom:no-such-command {}' run_apart "$vramgc" watch

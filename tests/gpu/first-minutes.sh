@@ -67,7 +67,7 @@ del x; torch.cuda.empty_cache(); torch.cuda.synchronize(); print(torch.cuda.get_
 prove() {
     local name=$1 status
     shift
-    "$vramgc" prove --device 0 "$@"
+    "$vramgc" prove --device 0 --verbose "$@"
     status=$?
     "$vramgc" prove --share >"$out/proof-$name.txt" 2>/dev/null
     return "$status"

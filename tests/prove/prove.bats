@@ -47,14 +47,14 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     SIMGPU_CHEAT=park_loses prove --mem 2GiB -- --quick
     [[ $status == 0 && $proof == *$'\nresult passed\n'* ]]
     [[ $proof == *$'\npark failed\n'* && $proof == *$'\ncheck park: failed'*'uses were wrong'* ]]
-    prove --mem 2GiB --fail cuCheckpointProcessRestore:7:2 -- --quick
+    prove --mem 2GiB --fail cuCheckpointProcessRestore:7:2 -- --quick --verbose
     passes
-    [[ $output == *'VRAMGC_PARK stays off'* && $output == *'as it was ... FAILED'* ]]
+    [[ $output == *'VRAMGC_PARK stays off'* && $output == *$'as it was\n                FAILED ('* ]]
     [[ $proof == *$'\npark failed\n'* && $proof == *'restore: CUDA_ERROR_OUT_OF_MEMORY'* ]]
-    prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:1:801 -- --quick # MIG, MPS
+    prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:1:801 -- --quick -v # MIG, MPS
     passes
     [[ $proof == *$'\npark not offered\n'* && $proof == *'checkpoint: CUDA_ERROR_NOT_SUPPORTED'* ]]
-    [[ $output == *'as it was ... not offered by this driver'* && $output == *'VRAMGC_PARK stays off'* && $output != *FAILED* ]]
+    [[ $output == *$'as it was\n                not offered by this driver ('* && $output == *'VRAMGC_PARK stays off'* && $output != *FAILED* ]]
     prove --mem 2GiB --fail cuCheckpointProcessCheckpoint:2:801 -- --quick # it did before
     [[ $proof == *$'\npark failed\n'* ]]
 }
@@ -87,7 +87,7 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
 }
 
 @test "costs decide nothing" {
-    prove --mem 1GiB --fail cuMemsetD8Async:8+:700 -- --quick
+    prove --mem 1GiB --fail cuMemsetD8Async:8+:700 -- --quick --verbose
     passes
     [[ $output == *'a call answered CUDA_ERROR_ILLEGAL_ADDRESS'* ]]
 }
@@ -116,16 +116,16 @@ least_free() { sed -n 's/.*: create .*, \([1-9][0-9]*\) free/\1/p' "$1" | sort -
     done
     SIMGPU_DISPLAY=nvml prove --mem 1200MiB -- --quick
     [ "$status" = 3 ]
-    [[ $errors == *'MiB of the card are free; 1112 are needed' ]]
+    [[ $errors == *'MiB of the card are free; 1112 are needed. '*'Stop what uses the card'* ]]
 }
 
 @test "unmapping that waits for kernels is seen and told, and compact gives memory back at rest only" {
     local driver=("$PWD"/build/c10/*/c10drive)
     prove --mem 1GiB -- --quick
-    [[ $proof == *$'\nunmap at once\n'* && $output != *'unmapping waits'* ]]
+    [[ $proof == *$'\nunmap at once\n'* && $output != *'Unmapping waits'* ]]
     SIMGPU_UNMAP_WAITS=1 prove --mem 2GiB -- --quick
     passes
-    [[ $proof == *$'\nunmap waits for kernels\n'* && $output == *'unmapping waits for running kernels here'* ]]
+    [[ $proof == *$'\nunmap waits for kernels\n'* && $output == *'Unmapping waits for running kernels here'* ]]
     [[ $proof =~ cost\ cuMemUnmap\ 2\ MiB\ x\ 1\ beside\ a\ 200\ ms\ kernel:\ [2-9][0-9]{5} ]]
     echo 'alloc a 300MiB; free a' >"$BATS_TEST_TMPDIR/drive"
     LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_LOG=info VRAMGC_OUT= scripts/simgpu --cuda 13 --mem 2GiB -- \
@@ -180,8 +180,8 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 }
 
 @test "graphs are captured in each mode and replayed while pages move; a replay that fails is found" {
-    prove --mem 1GiB -- --quick
-    [[ $output =~ beside\ it\ [1-9][0-9]*\ global,\ [1-9][0-9]*\ thread-local\ and\ [1-9][0-9]*\ relaxed\ captures,\ [1-9][0-9]*\ replays ]]
+    prove --mem 1GiB -- --quick --verbose
+    [[ $(tr -s '\n ' ' ' <<<"$output") =~ beside\ it\ [1-9][0-9]*\ global,\ [1-9][0-9]*\ thread-local\ and\ [1-9][0-9]*\ relaxed\ captures,\ [1-9][0-9]*\ replays ]]
     prove --mem 1GiB --fail cuGraphLaunch:9 -- --quick
     finds 'soak captures'
 }
@@ -189,18 +189,18 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 @test "what cannot be tried: one line, and nothing is written" {
     run build/vramgc prove
     [ "$status" = 3 ]
-    [ "$output" = 'vramgc: no NVIDIA driver here: libcuda.so.1 cannot be loaded' ]
+    [ "$output" = 'vramgc: no NVIDIA driver here: libcuda.so.1 cannot be loaded. Nothing was tested. `vramgc doctor` looks for the reason' ]
     prove --devices 0 -- --quick
     [ "$status" = 3 ]
     [ "$(wc -l <<<"$errors")" = 1 ]
     SIMGPU_CONTEXT_MEM=3GiB prove --mem 8GiB -- --quick
     [ "$status" = 3 ]
-    [ "$errors" = 'vramgc: gpu0 cannot be tried now: 3072 of 8192 MiB of the card are in use' ]
+    [ "$errors" = 'vramgc: gpu0 cannot be tried now: 3072 of 8192 MiB of the card are in use. Nothing was tested. Stop what uses the card (`vramgc top` shows it), and try again' ]
     [ ! -e "$XDG_STATE_HOME" ]
 }
 
 @test "interrupted: nothing is written, and no child stays" {
-    scripts/simgpu --mem 2GiB -- build/vramgc prove >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    scripts/simgpu --mem 2GiB -- build/vramgc prove --verbose >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     while ! grep -q soak "$BATS_TEST_TMPDIR/out"; do :; done
     child=$(cat "/proc/$!/task/$!/children")
     kill -TERM $!
@@ -215,11 +215,38 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
     run build/vramgc prove --show
     [ "$status" = 1 ]
     prove --mem 1GiB -- --quick
-    [ "$(build/vramgc prove --show)" = "$proof" ]
+    [ "$(build/vramgc prove --show --verbose)" = "$proof" ]
+    shown=$(build/vramgc prove --show)
+    [[ $shown == 'CARD     Simulated GPU 0, 1024 MiB, driver 13.0, tested 20'*' tests passed.'*'auto is compact'* ]]
+    [ "${shown#*RESULT}" = "${output#*RESULT}" ] # the same words as when it was tested
+    sed -i 's/^engine .*/engine 99999/' "$XDG_STATE_HOME"/vramgc/*.proof
+    [[ $(build/vramgc prove --show) == *'it no longer counts'*$'NEXT     vramgc prove\n'* ]]
     shared=$(build/vramgc prove --share)
     [[ $shared == *$'\nresult passed\n'* && $shared != *GPU-* && $shared != *0000:01* ]]
     build/vramgc prove --forget
     [ -z "$(ls -A "$XDG_STATE_HOME/vramgc")" ]
+}
+
+@test "one screen: how many passed, what failed and what was seen, what that means, what to type next" {
+    prove --mem 2GiB -- --quick
+    [[ $output == *$'RESULT   14 of 14 tests passed. 2 more do not apply here.\nMEANS    Mode auto is compact on this card'* ]]
+    [[ $output == *$'\nNEXT     vramgc run ./webui.sh\n'* && $output != *FAILED* && $output != *translation* ]]
+    [ "$(wc -l <<<"$output")" -le 12 ]
+    SIMGPU_CHEAT=early_event prove --mem 2GiB -- --quick
+    [[ $output == *$'\nFAILED   event: an event is over after the work before it'*'Seen: '* && $output == *'--share` prints this for a bug tracker'* ]]
+    [[ $output == *'this card does not bear mode compact'* && $output != *'translation:'* ]]
+    [ "$(wc -L <<<"$output")" -le 80 ]
+    prove --mem 2GiB -- --quick --verbose
+    [[ $output == *'  translation   an address shows its new page'* ]]
+    [ "$(wc -L <<<"$output")" -le 80 ]
+}
+
+# As a terminal shows it at the end.
+@test "on a terminal one line tells which test runs, and is gone at the end" {
+    command -v script >/dev/null || skip "SKIPPED: no script (util-linux)"
+    script -qec 'scripts/simgpu --mem 2GiB -- build/vramgc prove --quick' "$BATS_TEST_TMPDIR/typescript" </dev/null >"$BATS_TEST_TMPDIR/out"
+    grep -q $'\r  test 4: an address shows' "$BATS_TEST_TMPDIR/out"
+    ! sed -E 's/.*\r([^\r])/\1/' "$BATS_TEST_TMPDIR/out" | grep 'test [0-9]*:'
 }
 
 @test "a preloaded vramgc stays out of it" {
