@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <time.h>
 
 const char *unit_name(enum unit unit) {
     static const char *const names[] = {
@@ -106,6 +107,15 @@ struct figure show_clock(uint64_t ns) {
         text_format(&text, "%llu:%02llu:%02llu", ms / 3600000, ms / 60000 % 60, ms / 1000 % 60);
     else
         text_format(&text, "%llu:%02llu.%03llu", ms / 60000, ms / 1000 % 60, ms % 1000);
+    return figure;
+}
+
+struct figure show_date(uint64_t unix_ns) {
+    struct figure figure = {""};
+    time_t seconds = (time_t)(unix_ns / SECOND_NS);
+    struct tm tm;
+    if (localtime_r(&seconds, &tm))
+        strftime(figure.text, sizeof figure.text, "%Y-%m-%d %H:%M", &tm);
     return figure;
 }
 

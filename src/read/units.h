@@ -21,10 +21,11 @@ struct figure {
     char text[40];
 };
 
-struct figure show_bytes(uint64_t bytes); /* 5.7 GiB */
-struct figure show_count(uint64_t count); /* 12,480 */
-struct figure show_time(uint64_t ns);     /* 38 ms */
-struct figure show_clock(uint64_t ns);    /* 1:03:55 since the start; 3:55.870 below an hour */
+struct figure show_bytes(uint64_t bytes);  /* 5.7 GiB */
+struct figure show_count(uint64_t count);  /* 12,480 */
+struct figure show_time(uint64_t ns);      /* 38 ms */
+struct figure show_clock(uint64_t ns);     /* 1:03:55 since the start; 3:55.870 below an hour */
+struct figure show_date(uint64_t unix_ns); /* 2026-11-28 13:40, local time */
 struct figure show_real(bool known, double value, unsigned decimals);
 struct figure show_known(bool known, uint64_t bytes); /* 1.25, or - */
 struct figure show_unit(enum unit unit, uint64_t value);

@@ -357,6 +357,35 @@ static void samples_keep_the_highest(void **state) {
     assert_int_equal(device->samples[VRAMGC_MAX_SAMPLES / 2].held_bytes, 10);
 }
 
+/* Averages over time: what the looks saw, each for the time since the one before; up to Python's
+ * end, which frees all of it, and where anything to speak of is live. */
+static void averages_are_over_time(void **state) {
+    struct vramgc_device *device = store_device(10);
+    struct vramgc_device_stats *stats = &device->stats;
+    (void)state;
+    gauge_set(&stats->held_bytes, 300 * MEBIBYTE);
+    gauge_set(&stats->other_bytes, 100 * MEBIBYTE);
+    gauge_set(&stats->live_bytes, 50 * MEBIBYTE);
+    store_sample(device, 1, 0);
+    assert_int_equal(stats->held_ms_sum_kib, 0);
+    sleep_ns(3 * MILLISECOND_NS);
+    store_sample(device, 1, 0);
+    uint64_t live = stats->live_ms_sum_kib;
+    assert_true(live >= 3 * 50 * 1024);
+    assert_int_equal(stats->held_ms_sum_kib, 4 * live);
+    gauge_set(&stats->live_bytes, MEBIBYTE - 1);
+    sleep_ns(3 * MILLISECOND_NS);
+    store_sample(device, 1, 0);
+    assert_int_equal(stats->live_ms_sum_kib, live);
+    gauge_set(&stats->live_bytes, 50 * MEBIBYTE);
+    store_python_ends();
+    assert_true(store_file()->python_ended_ns > 0);
+    sleep_ns(3 * MILLISECOND_NS);
+    store_sample(device, 1, 0);
+    assert_int_equal(stats->live_ms_sum_kib, live);
+    store_file()->python_ended_ns = 0;
+}
+
 /* The timeline: when it is full two points become one and the step doubles; so no two points are
  * nearer to each other than a step, and the first one stays. */
 static void samples(void **state) {
@@ -473,6 +502,7 @@ int main(void) {
         cmocka_unit_test(marks),
         cmocka_unit_test(settings),
         cmocka_unit_test(samples_keep_the_highest),
+        cmocka_unit_test(averages_are_over_time),
         cmocka_unit_test(samples),
         cmocka_unit_test(what_was_live_was_held),
         cmocka_unit_test(who_keeps_the_highest),
