@@ -79,6 +79,8 @@ static void write_row(FILE *out, const struct graph *graph, size_t row) {
 
 static void put(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
     char *place = &line[column_of(time_ns, graph->end_ns)];
+    if (is_cut(graph->record) && time_ns > graph->end_ns)
+        return;
     if (letter == 'X' || *place == '-' || *place == '=')
         *place = letter;
 }

@@ -78,9 +78,10 @@ static void write_title(FILE *out, const struct launch_facts *launch,
     char line[SUMMARY_WIDTH + 1], when[SUMMARY_WIDTH];
     struct text text = TEXT_IN(when);
     uint64_t all_ns = launch ? launch->elapsed_ns : stats_file_ran_ns(record);
+    uint64_t differs_ns = max_u64(all_ns, record->elapsed_ns) - min_u64(all_ns, record->elapsed_ns);
     text_format(&text, " %s, ran %s", show_date(stats_file_began_unix_ns(record)).text,
                 show_time(all_ns).text);
-    if (minus_u64(all_ns, record->elapsed_ns) > all_ns / LITTLE && record->elapsed_ns > 0)
+    if (differs_ns > all_ns / LITTLE && record->elapsed_ns > 0)
         text_format(&text, ", %s since CUDA began", show_time(record->elapsed_ns).text);
     size_t columns = SUMMARY_WIDTH - text.length;
     text = TEXT_IN(line);
@@ -227,14 +228,15 @@ static void write_marks(FILE *out, const struct stats_file *record,
                      record->marks[i]->label);
 }
 
-/* What the program did between two rests. */
-static void write_job(FILE *out, const struct vramgc_job *job) {
+/* What the program did between two rests. What Python left as it ended is nothing left by a job. */
+static void write_job(FILE *out, const struct vramgc_job *job, uint64_t python_ended_ns) {
+    bool rested = !python_ended_ns || job->time_ns + job->took_ns <= python_ended_ns;
     summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %10s %9s",
                  show_clock(job->time_ns).text, (unsigned long long)job->device,
                  (unsigned long long)job->number, show_time(job->took_ns).text,
                  show_bytes(job->peak_live_bytes).text, show_bytes(job->peak_held_bytes).text,
-                 show_bytes(job->live_bytes).text,
-                 show_known(job->host_bytes > 0, job->host_bytes).text);
+                 show_known(rested, job->live_bytes).text,
+                 show_known(rested && job->host_bytes > 0, job->host_bytes).text);
 }
 
 static void write_jobs(FILE *out, const struct stats_file *record,
@@ -244,7 +246,7 @@ static void write_jobs(FILE *out, const struct stats_file *record,
     summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %10s %9s", "at", "gpu", "job", "took",
                  "peak live", "peak held", "live after", "RAM after");
     for (size_t i = first_row(record->job_count, style); i < record->job_count; i++)
-        write_job(out, record->jobs[i]);
+        write_job(out, record->jobs[i], record->file->python_ended_ns);
 }
 
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
@@ -315,7 +317,7 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
     fputc('\n', out);
     summary_command(out, "Details  vramgc report --all", records, count);
     summary_command(out, "Picture  vramgc report --open", records, count);
-    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
+    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff\n",
             observed ? "auto" : "observe");
 }
 

@@ -73,11 +73,11 @@ make() {
     contains "$(shown)" 'a model that is being loaded? Then the card is too small for it.'
     contains "$(shown)" ' tensors that grow'
     "$make_file" set pile.vramgc sites[0].phase 'model move' # its layers are alike
-    contains "$(shown)" 'CAUSE The card is too small for this'
+    contains "$(shown)" 'CAUSE The card is full'
     "$make_file" set pile.vramgc sites[0].phase '' devices[0].owners_at_oom.list[0].blocks 12 # they are of other sizes
-    contains "$(shown)" 'CAUSE The card is too small for this'
+    contains "$(shown)" 'CAUSE The card is full'
     "$make_file" set pile.vramgc devices[0].owners_at_oom.list[0].blocks 7 # 2.0 GiB each
-    contains "$(shown)" 'CAUSE The card is too small for this'
+    contains "$(shown)" 'CAUSE The card is full'
 }
 
 @test "report, list: much that is idle at rest is the verdict, and not only at the peak" {
@@ -106,6 +106,13 @@ make() {
     run "$vramgc" report plain.vramgc
     contains "$output" ' Python ended at 33:20.000
 '
+    make fragmented jobs.vramgc
+    "$make_file" set jobs.vramgc python_ended_ns 310000000000
+    run "$vramgc" report --all jobs.vramgc
+    contains "$output" ' +-------------------M--------------------------------------R-
+' # none of the later ones
+    contains "$(sed -n '/^JOBS/,/^$/p' <<<"$output" | tr -s ' ')" ' 3:20.000 0 1 14.0 s 17.0 GiB 18.0 GiB 2.0 GiB 6.0 GiB
+ 5:00.000 0 2 14.0 s 17.0 GiB 18.0 GiB - -'
     "$make_file" set plain.vramgc python_ended_ns 60000000000 # before there are points for a picture
     run "$vramgc" report plain.vramgc
     equal "$(grep -c '+---' <<<"$output")" 0
