@@ -90,7 +90,9 @@ static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     size_t count = who_rows(file, &file->devices[index], rows);
     bool oom = who_has_oom(&file->devices[index]);
     if (count > 0)
-        fprintf(out, "\n| GPU %zu, live memory of | phase | at the peak |%s\n|---|---|---:|%s\n",
+        fprintf(out,
+                "\n| GPU %zu, live memory of (where it begins) | phase | at the peak "
+                "|%s\n|---|---|---:|%s\n",
                 index, oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
     for (size_t i = 0; i < count; i++) {
         if (!rows[i].peak_bytes && !rows[i].oom_bytes) /* there are no smaller ones */

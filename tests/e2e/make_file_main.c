@@ -62,6 +62,7 @@ static const struct field {
     NUMBER(host.latest.time_ns),
     NUMBER(refusals[0].request_bytes),
     NUMBER(devices[0].owners_at_oom.list[0].blocks),
+    NUMBER(devices[0].owners_at_oom.live_bytes),
     TEXT(devices[0].name),
     NUMBER(devices[0].total_bytes)};
 
