@@ -390,6 +390,8 @@ struct vramgc_file {
     uint64_t started_unix_ns; /* CLOCK_REALTIME when the record began */
     uint64_t started_ns;      /* CLOCK_MONOTONIC then */
     uint64_t latest_ns;       /* CLOCK_MONOTONIC of the latest event or tick */
+    uint64_t before_ns;       /* how long the process had run as the record began */
+    uint64_t python_ended_ns; /* since the start of the record; 0: it did not, or is not known */
     uint64_t end;             /* enum vramgc_end */
     int64_t end_status;       /* wait status as waitpid() gives it */
     uint64_t stop_asked;      /* 1: the launcher saw Ctrl-C, or another signal that ends programs */

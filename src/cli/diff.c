@@ -112,6 +112,8 @@ static void write_derived(const struct sides *sides, const char *label, enum der
 static void write_rest(const struct sides *sides, const struct vramgc_device *a,
                        const struct vramgc_device *b) {
     write_derived(sides, "held / live, mean of block events", DERIVED_held_over_live_mean, a, b);
+    write_derived(sides, "the same, weighted by what is live", DERIVED_held_over_live_weighted, a,
+                  b);
     write_derived(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
     write_derived(sides, "of the card used at most, %", DERIVED_utilisation_peak_percent, a, b);
     summary_line(sides->out, "all figures that are not 0 in both; `vramgc help NAME` explains one");
@@ -142,7 +144,7 @@ static void write_main(const struct sides *sides, const struct vramgc_device *a,
     write_number(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
     write_number(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
     write_last(sides, a, b);
-    write_derived(sides, "held / live, on average", DERIVED_held_over_live_weighted, a, b);
+    write_derived(sides, "held / live, over time", DERIVED_held_over_live_time, a, b);
     write_number(sides, "idle memory returned, times", UNIT_COUNT, x->reclaims, y->reclaims);
     write_number(sides, "driver calls, vramgc's too", UNIT_COUNT, all_driver_calls(x),
                  all_driver_calls(y));
@@ -169,10 +171,13 @@ static size_t write_functions(const struct sides *sides, size_t index, bool of_b
         const struct vramgc_site *site = rows[i].site;
         if (!site || !rows[i].peak_bytes || (of_b && peak_of(sides->a, index, site)))
             continue;
-        char label[sizeof site->function + 2];
+        bool module = strcmp(site->function, "<module>") == 0;
+        struct who_name whole = who_short_name(site);
+        const char *name = module ? whole.text : site->function;
+        char label[sizeof whole.text + 2];
         struct text text = TEXT_IN(label);
         text_add(&text, "  ");
-        text_add_n(&text, site->function, bytes_of_columns(site->function, LABEL_COLUMNS));
+        text_add_n(&text, name, bytes_of_columns(name, LABEL_COLUMNS));
         write_number(sides, label, UNIT_BYTES, peak_of(sides->a, index, site),
                      peak_of(sides->b, index, site));
         written++;
@@ -271,12 +276,13 @@ static struct verdict judge(const struct stats_file *side) {
 }
 
 static void write_command(FILE *out, const struct stats_file *side) {
-    const size_t indent = 3;
+    char when[64];
+    int indent =
+        snprintf(when, sizeof when, "   %s, %s  ", show_date(stats_file_began_unix_ns(side)).text,
+                 show_time(stats_file_ran_ns(side)).text);
     const char *command = side->file->command_line;
-    if (!*command)
-        return;
-    size_t length = summary_shorten(&command, SUMMARY_WIDTH - indent);
-    fprintf(out, "%*s%.*s%s\n", (int)indent, "", (int)length, command, command[length] ? ".." : "");
+    size_t length = summary_shorten(&command, SUMMARY_WIDTH - (size_t)indent);
+    fprintf(out, "%s%.*s%s\n", when, (int)length, command, command[length] ? ".." : "");
 }
 
 static void write_verdict(FILE *out, const char *name, const struct stats_file *side) {
@@ -367,9 +373,38 @@ static struct {
     bool all;
 } request;
 
+/* The newest of those that are left. */
+static struct records take_run(struct kept *left) {
+    size_t count = kept_newest_run(left);
+    struct records records = records_load_kept(left, count);
+    left->files += count;
+    left->count -= count;
+    return records;
+}
+
+/* Of each the process that its report is about. */
+static int diff_latest(void) {
+    struct kept kept = kept_find(), left = kept;
+    struct records b = take_run(&left), a = take_run(&left);
+    bool both = a.count > 0 && b.count > 0;
+    if (both) {
+        fputs("The latest two runs, the older one as A; `vramgc list` shows all.\n\n", stdout);
+        diff_write(stdout, a.list[verdict_record(a.list, a.count)],
+                   b.list[verdict_record(b.list, b.count)], request.names, request.all);
+    } else if (a.complete && b.complete) {
+        complain("diff needs two runs, and fewer are kept; or name two: vramgc diff A B");
+    }
+    records_free(&a);
+    records_free(&b);
+    kept_free(&kept);
+    return both ? STATUS_FINE : STATUS_BAD_INPUT;
+}
+
 static int diff_main(struct args *args) {
+    if (args->operand_count == 0)
+        return diff_latest();
     if (args->operand_count != 2) {
-        complain("diff needs two statistics files: vramgc diff A B");
+        complain("diff needs two statistics files, or none: vramgc diff A B");
         return STATUS_USAGE;
     }
     struct records records = records_load(args->argv, 2);
@@ -388,9 +423,10 @@ static const struct flag flags[] = {
 
 const struct command diff_command = {
     "diff",
-    "A B",
+    "[A B]",
     "two runs side by side",
-    "Each is a file, or the pid of a run that is kept. First what became of each, and whether one "
+    "Each is a file, or the pid of a run that is kept; without them, the latest two runs. First "
+    "what became of each, and whether one "
     "did less work; then the figures that matter "
     "most, and which Python functions had live memory at the peak. Devices are paired by index. "
     "Exit status as for report.\n",

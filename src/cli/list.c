@@ -20,8 +20,6 @@
 
 static bool only_paths;
 
-/* ---- lines ---- */
-
 /* As wide as the terminal. */
 static void write_command(const struct vramgc_file *file) {
     enum { INDENT = 4 };
@@ -40,11 +38,14 @@ static void write_figures(const struct kept_file *file) {
         return;
     }
     struct verdict verdict = verdict_of(&record, 1);
-    bool grows = verdict.code == VERDICT_OK && record_grows(record); /* as the report's note says */
-    printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(file->peek.started_unix_ns).text,
-           show_time(record->elapsed_ns).text,
-           show_bytes(to_u64(stats_file_held_peak(record))).text,
-           grows ? "ok, grows" : verdict_name(verdict.code), summary_end(record).text);
+    bool went_well = verdict.code == VERDICT_OK || verdict.code == VERDICT_IDLE;
+    bool grows = went_well && record_grows(record); /* as the report's note says */
+    const char *name = verdict_name(verdict.code);
+    char word[32];
+    snprintf(word, sizeof word, "%s%s", name, grows ? ", grows" : "");
+    printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(stats_file_began_unix_ns(record)).text,
+           show_time(stats_file_ran_ns(record)).text,
+           show_bytes(to_u64(stats_file_held_peak(record))).text, word, summary_end(record).text);
     write_command(record->file);
     stats_file_free(record);
 }

@@ -231,6 +231,8 @@ static enum oom_cause cause_of(const struct oom *oom) {
         return CAUSE_DRIVER;
     if (growth_explains(oom))
         return CAUSE_GROWTH;
+    if (oom->pile && r->cause != VRAMGC_REFUSAL_FRAGMENTED)
+        return CAUSE_GROWTH;
     if (of_private_pool(oom))
         return CAUSE_PRIVATE;
     if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
@@ -240,6 +242,30 @@ static enum oom_cause cause_of(const struct oom *oom) {
     if (r->cause == VRAMGC_REFUSAL_ROUNDED)
         return CAUSE_ROUNDED;
     return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;
+}
+
+/* A card that is full by a step of PyTorch's is too small, too. */
+enum oom_cause cause_as_told(enum oom_cause cause) {
+    return cause == CAUSE_ROUNDED ? CAUSE_SMALL : cause;
+}
+
+const char *cause_name(enum oom_cause cause) {
+    static const char *const names[CAUSES] = {
+        [CAUSE_UNKNOWN] = "not known",
+        [CAUSE_FRAGMENTATION] = "fragmentation",
+        [CAUSE_POOL] = "the driver's pool",
+        [CAUSE_PRIVATE] = "CUDA graphs or a MemPool",
+        [CAUSE_SMALL] = "a card that is too small",
+        [CAUSE_GROWTH] = "tensors that grow",
+        [CAUSE_PROCESS] = "another process",
+        [CAUSE_CODE] = "other code in the program",
+        [CAUSE_TOO_LARGE] = "larger than the card",
+        [CAUSE_DRIVER] = "the driver",
+        [CAUSE_LIMIT] = "a limit set for PyTorch",
+        [CAUSE_RESERVED] = "a limit set for vramgc",
+        [CAUSE_HOST] = "RAM",
+    };
+    return names[cause_as_told(cause)];
 }
 
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) {
@@ -272,6 +298,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.growth = growth_until(record, oom.device, refusal->turns, refusal->time_ns);
     oom.lacking_bytes = lacking_bytes_of(refusal);
     oom.stayed_bytes = stayed_bytes(&oom);
+    oom.pile = growers_pile(record->file, oom.device, refusal);
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = cause_of(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||

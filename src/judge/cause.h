@@ -55,8 +55,9 @@ struct oom {
     uint64_t lacking_bytes; /* of the request, beside what was free and idle */
     uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
-    bool of_context;        /* there was no room for the device's context */
-    bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
+    const struct vramgc_owner *pile; /* see growers_pile; NULL: none */
+    bool of_context;                 /* there was no room for the device's context */
+    bool of_pytorch;                 /* or not known; else others than PyTorch's cache asked */
 };
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
@@ -78,6 +79,10 @@ bool record_grows(const struct stats_file *record);
  * was out of memory lets go is no part of why it was. */
 struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
                             uint64_t turns);
+
+/* As other texts name it: "another process". What is told as another cause has that one's name. */
+enum oom_cause cause_as_told(enum oom_cause cause);
+const char *cause_name(enum oom_cause cause);
 
 /* By how much more is live than at first. */
 uint64_t growth_bytes(const struct oom_growth *growth);

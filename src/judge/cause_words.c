@@ -218,7 +218,9 @@ static bool is_full(const struct oom *oom) {
 }
 
 void cause_say(struct text *text, const struct oom *oom) {
-    if (oom->cause == CAUSE_GROWTH)
+    if (oom->cause == CAUSE_GROWTH && oom->pile)
+        growers_say_pile(text, oom->record->file, oom->pile);
+    else if (oom->cause == CAUSE_GROWTH)
         cause_say_growth(text,
                          oom->refusal->cause == VRAMGC_REFUSAL_FRAGMENTED
                              ? "Tensors leave the card in pieces, and grow"
@@ -482,6 +484,8 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
                     webui_pins_less(oom->record->file));
     else
         text_add(text, plain[oom->cause]);
+    if (oom->cause == CAUSE_GROWTH && oom->pile && !oom->growth.grows)
+        text_add(text, " Is this a model that is being loaded? Then the card is too small for it.");
     if (is_full(oom) && oom->of_pytorch)
         say_spill(text, oom);
     say_other_card(text, oom);

@@ -18,10 +18,16 @@ bool is_crash(const struct stats_file *record) {
     return false;
 }
 
+static void say_moment(struct text *text, const struct stats_file *record) {
+    text_add(text, record->elapsed_ns ? show_clock(record->elapsed_ns).text : "an unknown moment");
+}
+
 void crash_say(struct text *text, const struct stats_file *crashed) {
-    if (crashed)
-        text_format(text, "%sCRASHED at %s: %s.", text->length ? " " : "",
-                    show_clock(crashed->elapsed_ns).text, show_signal(crashed->signal).text);
+    if (!crashed)
+        return;
+    text_format(text, "%sCRASHED at ", text->length ? " " : "");
+    say_moment(text, crashed);
+    text_format(text, ": %s.", show_signal(crashed->signal).text);
 }
 
 /* Such a child may have ended as Python's forked workers do, by os._exit. */
@@ -39,11 +45,11 @@ bool has_vanished(const struct stats_file *record, struct stats_file *const *rec
 }
 
 void crash_say_vanished(struct text *text, const struct stats_file *vanished) {
-    if (vanished)
-        text_format(text,
-                    "Ended without a word at %s: killed, crashed, or left by os._exit; nobody was "
-                    "there to see which.",
-                    show_clock(vanished->elapsed_ns).text);
+    if (!vanished)
+        return;
+    text_add(text, "Ended without a word at ");
+    say_moment(text, vanished);
+    text_add(text, ": killed, crashed, or left by os._exit; nobody was there to see which.");
 }
 
 static void say_ram(struct text *text, const struct vramgc_host_look *look) {

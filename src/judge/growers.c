@@ -2,6 +2,8 @@
  * none. */
 #include "judge/growers.h"
 #include "judge/who.h"
+#include "read/units.h"
+#include "base/base.h"
 
 #include <string.h>
 
@@ -63,4 +65,30 @@ void growers_say(struct text *text, const struct vramgc_file *file,
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                   uint64_t grown_bytes) {
     return most(file, &device->owners_grown, grown_bytes, both_load);
+}
+
+const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
+                                        const struct vramgc_device *device,
+                                        const struct vramgc_refusal *refusal) {
+    enum { LEAST = 8, ROUNDING = 16 }; /* a segment is rounded up to 2 MiB */
+    enum { LEAST_BYTES = 2 << 20 };    /* the sizes of smaller ones are not known */
+    const struct vramgc_owners *owners = &device->owners_at_oom;
+    const struct vramgc_owner *owner = owners->list;
+    if (!owners->count || refusal->request_bytes < LEAST_BYTES ||
+        refusal->site != owner->site + 1 || owner->blocks < LEAST ||
+        owner->bytes <= owners->live_bytes / 2 || loads(&file->sites[owner->site]))
+        return NULL;
+    uint64_t mean = owner->bytes / owner->blocks, wanted = refusal->request_bytes;
+    uint64_t differs = max_u64(mean, wanted) - min_u64(mean, wanted);
+    return differs <= wanted / ROUNDING ? owner : NULL;
+}
+
+void growers_say_pile(struct text *text, const struct vramgc_file *file,
+                      const struct vramgc_owner *pile) {
+    const struct vramgc_site *site = &file->sites[pile->site];
+    text_format(text,
+                "Tensors fill the card, and grow by %s at a time: %s of these are live, all of "
+                "%s%s%s.",
+                show_bytes(pile->bytes / pile->blocks).text, show_count(pile->blocks).text,
+                who_short_name(site).text, *site->phase ? ", " : "", site->phase);
 }

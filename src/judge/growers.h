@@ -9,6 +9,14 @@
 void growers_say(struct text *text, const struct vramgc_file *file,
                  const struct vramgc_device *device, uint64_t grown_bytes);
 
+/* Who asked has most of what was live then, in tensors as large as the one that was refused: a loop
+ * that keeps each. A model's weights are of many sizes. NULL: nobody. */
+const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
+                                        const struct vramgc_device *device,
+                                        const struct vramgc_refusal *refusal);
+void growers_say_pile(struct text *text, const struct vramgc_file *file,
+                      const struct vramgc_owner *pile);
+
 /* Most of it is of models and LoRAs that are brought to the card. */
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                   uint64_t grown_bytes);

@@ -5,6 +5,7 @@
 #include "judge/crash.h"
 #include "read/derived.h"
 #include "judge/host_growth.h"
+#include "judge/idle.h"
 #include "judge/needless.h"
 #include "judge/pinned.h"
 #include "judge/other_libraries.h"
@@ -70,7 +71,7 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_CRASHED;
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
-    return tally->highest && tally_much_idle(&tally->highest->stats) ? VERDICT_IDLE : VERDICT_OK;
+    return idle_is_much(tally) ? VERDICT_IDLE : VERDICT_OK;
 }
 
 static void say_count(struct verdict *verdict, struct text *text, const char *what,
@@ -106,16 +107,11 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
                                               : ".");
 }
 
-/* How much of what is idle is theirs is not known. */
-#define GRAPHS_KEEP                                                                                \
-    " CUDA graphs were captured: what they keep counts as idle, and goes back in no mode before "  \
-    "they do."
-
 static void say_graphs(struct text *text, const struct oom *oom) {
     uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
     if (oom->cause != CAUSE_PRIVATE && oom->record->file->process.captures > 0 &&
         oom->sum.idle_bytes >= max_u64(wanted, 1))
-        text_add(text, GRAPHS_KEEP);
+        text_add(text, IDLE_GRAPHS_KEEP);
 }
 
 static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
@@ -128,6 +124,9 @@ static void say_after(struct text *text, const struct tally *tally, const struct
                     tally->went_on == 1 ? "it" : "them");
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
+    if (tally->unseen_ooms == 0 && oom->refusal->reported && oom->sum.idle_bytes >= MEBIBYTE &&
+        stats_file_mode(oom->record->file) == MODE_COMPACT)
+        text_add(text, " PyTorch's message counts idle memory as free.");
     if (tally->unseen_ooms > 0)
         text_format(
             text, " PyTorch's own counter says %s: it leaves out those that vramgc raised for it.",
@@ -218,122 +217,6 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
         say_granted(text, tally);
 }
 
-/* Whether the mode is one that gives memory back. */
-static bool gives_back(const struct stats_file *record) {
-    enum option_mode mode = stats_file_mode(record->file);
-    return mode == MODE_FLUSH || mode == MODE_COMPACT;
-}
-
-static bool has_graphs(const struct tally *tally) {
-    return tally->highest_in->file->process.captures > 0;
-}
-
-/* By the user's own setting, or its default. 0: not so. */
-static double threshold_of(const struct stats_file *record) {
-    const char *threshold = stats_file_setting(record, "threshold");
-    double percent = threshold ? strtod(threshold, NULL) : 0;
-    bool holds = gives_back(record) && percent > 0 && percent <= 100 &&
-                 stats_file_setting_is(record, "lowvram", "0");
-    return holds ? percent : 0;
-}
-
-/* There idle memory goes back in no mode. */
-static bool below_threshold(const struct tally *tally) {
-    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest);
-    double threshold = threshold_of(tally->highest_in);
-    return threshold > 0 && used.known && used.value < threshold;
-}
-
-/* Mode auto waits for nothing but a proof (govern/mode_table.c). */
-static bool waits_for_proof(const struct tally *tally) {
-    return tally->highest && tally->highest_in->file->needs_proof == 1;
-}
-
-/* What compact needs at its peak is live memory, and what shares a page with it. Each is known at
- * its own peak, so it may be a little less than that. */
-static void say_unproven(struct text *text, const struct tally *tally) {
-    if (!waits_for_proof(tally) || has_graphs(tally) || !tally_much_idle(&tally->highest->stats))
-        return;
-    const struct vramgc_device_stats *stats = &tally->highest->stats;
-    uint64_t held = held_by_pytorch(stats);
-    uint64_t live = min_u64(held, stats->live_bytes.peak);
-    uint64_t needed = live + min_u64(held - live, stats->page_waste_bytes.peak);
-    text_format(text, " Mode compact%s would have needed %s at most where PyTorch held %s; ",
-                below_threshold(tally) ? " with --lowvram" : "", show_bytes(needed).text,
-                show_bytes(held).text);
-    text_add(text, "`vramgc prove` tests for a minute whether this card can, and turns it on.");
-}
-
-static void say_idle(struct text *text, const struct tally *tally) {
-    const struct vramgc_device_stats *highest = &tally->highest->stats;
-    text_format(text, "PyTorch kept much idle memory: %s for %s of tensors.",
-                show_bytes(held_by_pytorch(highest)).text,
-                show_bytes(highest->live_bytes.peak).text);
-    if (tally->pool_idle)
-        text_add(text, " The driver's pool behind cudaMallocAsync keeps what is freed.");
-    else if (has_graphs(tally))
-        text_add(text, GRAPHS_KEEP);
-    else if (threshold_of(tally->highest_in) > 0)
-        text_format(text,
-                    " vramgc takes it back only while more than %.4g %% of the card is in "
-                    "use (VRAMGC_THRESHOLD).",
-                    threshold_of(tally->highest_in));
-}
-
-static void say_idle_todo(struct text *text, const struct tally *tally) {
-    if (tally->pool_idle && waits_for_proof(tally))
-        text_add(text, "Run `vramgc prove`, a minute: then a pool of vramgc keeps only what is "
-                       "live.");
-    else if (tally->pool_idle)
-        text_add(text, "Run with --async pages: a pool of vramgc, which keeps only what is live.");
-    else if (has_graphs(tally))
-        ; /* nothing is known to help */
-    else if (threshold_of(tally->highest_in) > 0)
-        text_add(text,
-                 "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at "
-                 "once; no model is moved to RAM.");
-    else if (stats_file_mode(tally->highest_in->file) == MODE_OBSERVE)
-        text_add(text, "Run without --mode observe: vramgc then gives idle memory back.");
-}
-
-/* Said of an out-of-memory, too: more was held than was needed, by a setting. */
-static void say_held(struct text *text, const struct tally *tally, enum verdict_code code) {
-    if (code == VERDICT_IDLE || !tally->highest || !tally_much_idle(&tally->highest->stats))
-        return;
-    if (tally->pool_idle && code != VERDICT_POOL)
-        text_add(text, " The driver's pool keeps much idle memory; one of vramgc (--async pages) "
-                       "does not.");
-    else if (!tally->pool_idle && !has_graphs(tally) && threshold_of(tally->highest_in) > 0)
-        text_format(text,
-                    " Up to %s were held for %s of tensors: below %.4g %% of the card "
-                    "(VRAMGC_THRESHOLD) vramgc leaves idle memory alone; `vramgc run --lowvram` "
-                    "does not, and moves no model to RAM.",
-                    show_bytes(held_by_pytorch(&tally->highest->stats)).text,
-                    show_bytes(tally->highest->stats.live_bytes.peak).text,
-                    threshold_of(tally->highest_in));
-}
-
-/* Before Python's end, which leaves all of it idle. */
-static uint64_t idle_at_last(const struct tally *tally) {
-    bool runs = tally->highest_in->state == PROCESS_RUNNING;
-    const struct vramgc_device_stats *last = last_moment_of(tally->highest, runs).stats;
-    return minus_u64(last->held_bytes.current,
-                     last->other_bytes.current + last->live_bytes.current);
-}
-
-/* Who runs it for the first time would not learn what vramgc was there for. Where much more was
- * idle say_held or say_idle tells. */
-static void say_untouched(struct text *text, const struct tally *tally) {
-    if (!tally->highest || tally->reclaimed_bytes > 0 || !below_threshold(tally) ||
-        tally_much_idle(&tally->highest->stats) || has_graphs(tally) || tally->pool_idle ||
-        idle_at_last(tally) < VERDICT_IDLE_BYTES / 2)
-        return;
-    text_format(text,
-                " At rest %s stayed idle: the card was never over %.4g %% full, so vramgc let be. "
-                "With --lowvram idle memory goes at once.",
-                show_bytes(idle_at_last(tally)).text, threshold_of(tally->highest_in));
-}
-
 /* Where the card was nearly full, or too small: there what one short time needed beyond all else is
  * what mattered. */
 static void say_short_peak(struct text *text, const struct tally *tally) {
@@ -387,8 +270,8 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally, struc
     else
         crash_say_lack(&cause, tally->vanished);
     if (!cause.length && verdict->code == VERDICT_IDLE) {
-        say_idle(&cause, tally);
-        say_idle_todo(&todo, tally);
+        idle_say(&cause, tally);
+        idle_say_todo(&todo, tally);
     }
 }
 
@@ -458,12 +341,11 @@ static struct verdict verdict_of_run(struct stats_file *const *records, size_t c
     say_first(&note, say_giver, records, count);
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);
-    say_held(&note, &tally, verdict.code);
-    say_untouched(&note, &tally);
+    idle_say_note(&note, &tally, verdict.code == VERDICT_IDLE, verdict.code == VERDICT_POOL);
     say_first(&note, host_growth_say, records, count);
     say_first(&note, pinned_say, records, count);
     say_first(&note, needless_say, records, count);
-    say_unproven(&note, &tally);
+    idle_say_unproven(&note, &tally);
     if (others > 0)
         text_format(&note, " Processes of other runs, of which this says nothing: %zu.", others);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),

@@ -114,6 +114,15 @@ static void describe_machine(struct vramgc_file *file) {
     text_copy(file->host_name, sizeof file->host_name, uname(&names) == 0 ? names.nodename : "");
 }
 
+/* Start times are told in ticks of the clock that goes on while the machine sleeps. */
+static uint64_t process_age_ns(uint64_t start_ticks) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    uint64_t tick_ns = SECOND_NS / (uint64_t)sysconf(_SC_CLK_TCK);
+    return minus_u64((uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec,
+                     start_ticks * tick_ns);
+}
+
 static void describe_process(struct vramgc_file *file) {
     struct timespec now;
     memcpy(file->magic, VRAMGC_MAGIC, sizeof file->magic);
@@ -125,6 +134,7 @@ static void describe_process(struct vramgc_file *file) {
     clock_gettime(CLOCK_REALTIME, &now);
     file->started_unix_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
     file->started_ns = file->latest_ns = clock_ns();
+    file->before_ns = process_age_ns(file->process_start);
     text_copy(file->version, sizeof file->version, VRAMGC_VERSION);
     const char *run = getenv("VRAMGC_RUN_ID");
     text_copy(file->run_id, sizeof file->run_id, run ? run : "");

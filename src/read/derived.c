@@ -141,9 +141,11 @@ struct division division_at_peak(const struct vramgc_device *device) {
     return divide(device, s, s->held_bytes.peak, others ? others : others_of(s));
 }
 
+/* A short program rests, or ends, before the first reading: one that came later will do. */
 static struct division division_of(const struct vramgc_device *device,
                                    const struct vramgc_device_stats *s) {
-    return divide(device, s, s->held_bytes.current, others_of(s));
+    const struct vramgc_device_stats *read = s->used_bytes.peak > 0 ? s : &device->stats;
+    return divide(device, read, s->held_bytes.current, others_of(read));
 }
 
 struct division division_at_end(const struct vramgc_device *device) {

@@ -1,5 +1,6 @@
 /* runfiles.c: see runfiles.h. */
 #include "read/runfiles.h"
+#include "base/base.h"
 #include "base/control_group.h"
 #include "read/complain.h"
 #include "read/kept.h"
@@ -7,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,8 +63,10 @@ static bool write_word(const char *path, size_t offset, uint64_t word) {
     return fine;
 }
 
-/* First the status, then the word that says that it is there. */
+/* First the status, then the word that says that it is there. Who is killed cannot say when. */
 static void write_status(const char *path, int status) {
+    if (WIFSIGNALED(status))
+        write_word(path, offsetof(struct vramgc_file, latest_ns), clock_ns());
     if (write_word(path, offsetof(struct vramgc_file, end_status), (uint64_t)(int64_t)status))
         write_word(path, offsetof(struct vramgc_file, end), VRAMGC_END_STATUS);
 }

@@ -151,6 +151,16 @@ bool stats_file_process_lives(const struct stats_file *record) {
     return process_lives(file->pid, file->process_start);
 }
 
+/* It may have been killed right after. */
+static uint64_t latest_of(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    uint64_t latest_ns =
+        max_u64(minus_u64(file->latest_ns, file->started_ns), file->host.latest.time_ns);
+    for (size_t i = 0; i < record->refusal_count; i++)
+        latest_ns = max_u64(latest_ns, record->refusals[i]->time_ns);
+    return latest_ns;
+}
+
 static void find_state(struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     int status = (int)file->end_status;
@@ -166,9 +176,17 @@ static void find_state(struct stats_file *record) {
     } else {
         record->state = stats_file_process_lives(record) ? PROCESS_RUNNING : PROCESS_VANISHED;
     }
-    record->elapsed_ns = minus_u64(file->latest_ns, file->started_ns);
-    for (size_t i = 0; i < record->refusal_count; i++) /* it may have been killed right after */
-        record->elapsed_ns = max_u64(record->elapsed_ns, record->refusals[i]->time_ns);
+    record->elapsed_ns = latest_of(record);
+}
+
+uint64_t stats_file_began_unix_ns(const struct stats_file *record) {
+    return minus_u64(record->file->started_unix_ns, record->file->before_ns);
+}
+
+uint64_t stats_file_ran_ns(const struct stats_file *record) {
+    uint64_t before_ns = record->file->before_ns;
+    return before_ns > UINT64_MAX - record->elapsed_ns ? UINT64_MAX
+                                                       : before_ns + record->elapsed_ns;
 }
 
 void stats_files_relate(struct stats_file **records, size_t count) {

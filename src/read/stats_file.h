@@ -60,6 +60,10 @@ bool stats_file_process_lives(const struct stats_file *record);
 /* Marks the records whose process went on in a later record of the list as replaced. */
 void stats_files_relate(struct stats_file **records, size_t count);
 
+/* When the process began, since 1970, and how long it ran: the record began with CUDA. */
+uint64_t stats_file_began_unix_ns(const struct stats_file *record);
+uint64_t stats_file_ran_ns(const struct stats_file *record);
+
 /* "running", "exited", "killed", "left", "replaced", "vanished". */
 const char *stats_file_state_name(enum process_state state);
 

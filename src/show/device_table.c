@@ -57,16 +57,20 @@ static void write_calls(FILE *out, const struct vramgc_file *file,
 
 static void write_ratios(FILE *out, const struct vramgc_file *file,
                          const struct vramgc_device *device) {
-    struct derived weighted = derived_figure(DERIVED_held_over_live_weighted, device);
+    struct derived time = derived_figure(DERIVED_held_over_live_time, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
     const struct vramgc_device_stats *s = &device->stats;
-    summary_line(out, "held / live: %s at the peaks (PyTorch's: %s / %s), %s on average",
+    char over_time[64] = "";
+    if (time.known)
+        snprintf(over_time, sizeof over_time, ", %s over time",
+                 show_real(true, time.value, 2).text);
+    summary_line(out, "held / live: %s at the peaks (PyTorch's: %s / %s)%s",
                  show_real(peak.known, peak.value, 2).text,
                  show_known(peak.known, held_by_pytorch(s)).text,
-                 show_known(peak.known, s->live_bytes.peak).text,
-                 show_real(weighted.known, weighted.value, 2).text);
-    summary_line(out, "at most %s %% of the card used", show_real(used.known, used.value, 0).text);
+                 show_known(peak.known, s->live_bytes.peak).text, over_time);
+    if (used.known)
+        summary_line(out, "at most %s %% of the card used", show_real(true, used.value, 0).text);
     write_calls(out, file, s);
 }
 

@@ -54,7 +54,8 @@ static void write_process(FILE *out, const struct stats_file *record) {
     write_row(out, "mode", *file->mode ? text : "");
     write_row(out, "allocator setting", file->alloc_conf);
     write_row(out, "ended", summary_end(record).text);
-    write_row(out, "time", show_time(record->elapsed_ns).text);
+    write_row(out, "began", show_date(stats_file_began_unix_ns(record)).text);
+    write_row(out, "ran", show_time(stats_file_ran_ns(record)).text);
 }
 
 static void write_cells(FILE *out, const struct device_table *table, const char *peak,
@@ -89,9 +90,13 @@ static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
     size_t count = who_rows(file, &file->devices[index], rows);
     bool oom = who_has_oom(&file->devices[index]);
     if (count > 0)
-        fprintf(out, "\n| GPU %zu, live memory of | phase | at the peak |%s\n|---|---|---:|%s\n",
+        fprintf(out,
+                "\n| GPU %zu, live memory of (where it begins) | phase | at the peak "
+                "|%s\n|---|---|---:|%s\n",
                 index, oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
     for (size_t i = 0; i < count; i++) {
+        if (!rows[i].peak_bytes && !rows[i].oom_bytes) /* there are no smaller ones */
+            continue;
         fputs("| ", out);
         write_text(out, who_name(rows[i].site).text);
         fputs(" | ", out);

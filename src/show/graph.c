@@ -21,7 +21,7 @@ struct graph {
     const struct stats_file *record;
     const struct vramgc_device *device;
     size_t index;
-    uint64_t end_ns;
+    uint64_t end_ns, sample_count; /* by then */
     double top_bytes;
     struct column columns[COLUMNS];
 };
@@ -31,7 +31,14 @@ static size_t column_of(uint64_t time_ns, uint64_t end_ns) {
     return place < COLUMNS ? (size_t)place : COLUMNS - 1;
 }
 
+/* What Python frees as it ends is no work. */
+static bool is_cut(const struct stats_file *record) {
+    return record->file->python_ended_ns && record->state != PROCESS_RUNNING;
+}
+
 static uint64_t end_of(const struct stats_file *record, const struct vramgc_device *device) {
+    if (is_cut(record))
+        return record->file->python_ended_ns;
     uint64_t count = device->sample_count;
     return max_u64(record->elapsed_ns, count > 0 ? device->samples[count - 1].time_ns : 0);
 }
@@ -39,7 +46,7 @@ static uint64_t end_of(const struct stats_file *record, const struct vramgc_devi
 /* A column without a sample shows what held since the one before. */
 static void fill_columns(struct graph *graph) {
     bool seen[COLUMNS] = {false};
-    for (uint64_t i = 0; i < graph->device->sample_count; i++) {
+    for (uint64_t i = 0; i < graph->sample_count; i++) {
         const struct vramgc_sample *sample = &graph->device->samples[i];
         size_t place = column_of(sample->time_ns, graph->end_ns);
         struct column *column = &graph->columns[place];
@@ -72,6 +79,8 @@ static void write_row(FILE *out, const struct graph *graph, size_t row) {
 
 static void put(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
     char *place = &line[column_of(time_ns, graph->end_ns)];
+    if (is_cut(graph->record) && time_ns > graph->end_ns)
+        return;
     if (letter == 'X' || *place == '-' || *place == '=')
         *place = letter;
 }
@@ -98,8 +107,10 @@ static void write_axis(FILE *out, const struct graph *graph) {
     for (size_t i = 0; i < record->mark_count; i++)
         put(line, graph, record->marks[i]->time_ns, 'M');
     fprintf(out, "%*s +%s\n", LABEL, "0 B", line);
-    struct figure end = show_clock(graph->end_ns);
-    fprintf(out, "%*s  0%*s\n", LABEL, "", COLUMNS - 1, end.text);
+    char end[64];
+    snprintf(end, sizeof end, "%s%s", is_cut(record) ? "Python ended at " : "",
+             show_clock(graph->end_ns).text);
+    fprintf(out, "%*s  0%*s\n", LABEL, "", COLUMNS - 1, end);
     fprintf(out, "%*s  # live  : held  . held in part  %s  X no room  M mark\n", LABEL, "",
             stats_file_mode(record->file) == MODE_OBSERVE ? "R would return"
             : strchr(line, '=')                           ? "R= returned"
@@ -110,10 +121,11 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
                  size_t index) {
     struct graph graph = {.record = record, .device = device, .index = index};
     const struct vramgc_sample *highest = highest_sample(device);
-    if (device->sample_count < LEAST_POINTS || highest->held_bytes == 0)
-        return;
     graph.end_ns = end_of(record, device);
-    if (graph.end_ns == 0)
+    while (graph.sample_count < device->sample_count &&
+           device->samples[graph.sample_count].time_ns <= graph.end_ns)
+        graph.sample_count++;
+    if (graph.sample_count < LEAST_POINTS || highest->held_bytes == 0 || graph.end_ns == 0)
         return;
     graph.top_bytes = (double)highest->held_bytes;
     fill_columns(&graph);

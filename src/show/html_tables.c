@@ -188,7 +188,7 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
             CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
                   show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                   show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
-                  known(summary_cause(r->cause)), end_of(r), hook ? hook : "", who));
+                  summary_why(record, r), end_of(r), hook ? hook : "", who));
     }
     close_table(&table);
 }

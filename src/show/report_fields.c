@@ -275,6 +275,8 @@ static void write_head(struct emit *emit, const struct stats_file *record) {
                 file->started_unix_ns);
     emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
                 record->elapsed_ns);
+    emit_number(emit, "before_ns", UNIT_NS, "how long the process had run as the record began",
+                file->before_ns);
     write_end(emit, record);
     emit_bool(emit, "stop_asked", "`vramgc run` saw Ctrl-C, or another signal that ends programs",
               file->stop_asked);

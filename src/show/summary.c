@@ -70,27 +70,25 @@ static void write_edges(FILE *out, const char *left, const char *right) {
     fprintf(out, "%.*s%s%*s  %s\n", (int)length, left, mark, (int)(room - columns), "", right);
 }
 
-/* The program runs before its first use of CUDA, too, where the record begins. */
-static struct figure show_duration(const struct launch_facts *launch,
-                                   const struct stats_file *record) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
-    struct figure of_record = show_time(record->elapsed_ns);
-    struct figure all = launch ? show_time(launch->elapsed_ns) : of_record;
-    text_add(&text, all.text);
-    if (strcmp(all.text, of_record.text) != 0)
-        text_format(&text, ", %s since CUDA began", of_record.text);
-    return figure;
-}
-
-static void write_title(FILE *out, struct figure elapsed) {
-    char line[SUMMARY_WIDTH + 1];
-    struct text text = TEXT_IN(line);
+/* When, and how long. The program runs before its first use of CUDA, too, where the record begins,
+ * and with it the times below: told where that is not little. */
+static void write_title(FILE *out, const struct launch_facts *launch,
+                        const struct stats_file *record) {
+    enum { LITTLE = 10 };
+    char line[SUMMARY_WIDTH + 1], when[SUMMARY_WIDTH];
+    struct text text = TEXT_IN(when);
+    uint64_t all_ns = launch ? launch->elapsed_ns : stats_file_ran_ns(record);
+    uint64_t differs_ns = max_u64(all_ns, record->elapsed_ns) - min_u64(all_ns, record->elapsed_ns);
+    text_format(&text, " %s, ran %s", show_date(stats_file_began_unix_ns(record)).text,
+                show_time(all_ns).text);
+    if (differs_ns > all_ns / LITTLE && record->elapsed_ns > 0)
+        text_format(&text, ", %s since CUDA began", show_time(record->elapsed_ns).text);
+    size_t columns = SUMMARY_WIDTH - text.length;
+    text = TEXT_IN(line);
     text_format(&text, "-- vramgc %s ", VRAMGC_VERSION);
-    while (text.length + strlen(elapsed.text) + 1 < SUMMARY_WIDTH)
+    while (text.length < columns)
         text_add(&text, "-");
-    text_format(&text, " %s", elapsed.text);
-    fprintf(out, "%s\n", line);
+    fprintf(out, "%s%s\n", line, when);
 }
 
 static void write_process(FILE *out, const struct stats_file *record, const char *end) {
@@ -176,17 +174,18 @@ static void write_actions(FILE *out, const struct stats_file *record,
             write_action(out, record->actions[i], observed);
 }
 
-const char *summary_cause(uint32_t cause) {
+/* What came when asked for again lacked little; else as the verdict names it. */
+const char *summary_why(const struct stats_file *record, const struct vramgc_refusal *refusal) {
     static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
-        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
         [VRAMGC_REFUSAL_FULL] = "not enough memory",
         [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
         [VRAMGC_REFUSAL_ROUNDED] = "rounded up",
         [VRAMGC_REFUSAL_DRIVER] = "free, and refused",
-        [VRAMGC_REFUSAL_LIMIT] = "PyTorch's own limit",
-        [VRAMGC_REFUSAL_HOST] = "the host's memory",
     };
-    return cause < ARRAY_LENGTH(why) ? why[cause] : NULL;
+    uint32_t cause = refusal->cause;
+    if (!refusal->granted)
+        return cause_name(oom_of(record, refusal).cause);
+    return cause < ARRAY_LENGTH(why) && why[cause] ? why[cause] : "not known";
 }
 
 static void write_asker(FILE *out, const struct vramgc_site *site) {
@@ -212,8 +211,7 @@ static void write_refusals(FILE *out, const struct stats_file *record,
         summary_line(out, "         %-9s %-3lu %8s %8s %10s %s%s", show_clock(r->time_ns).text,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
-                     summary_cause(r->cause) ? summary_cause(r->cause) : "?",
-                     r->granted ? "; got later" : "");
+                     summary_why(record, r), r->granted ? "; got later" : "");
         write_asker(out, who_asked(record->file, r));
     }
 }
@@ -230,14 +228,15 @@ static void write_marks(FILE *out, const struct stats_file *record,
                      record->marks[i]->label);
 }
 
-/* What the program did between two rests. */
-static void write_job(FILE *out, const struct vramgc_job *job) {
+/* What the program did between two rests. What Python left as it ended is nothing left by a job. */
+static void write_job(FILE *out, const struct vramgc_job *job, uint64_t python_ended_ns) {
+    bool rested = !python_ended_ns || job->time_ns + job->took_ns <= python_ended_ns;
     summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %10s %9s",
                  show_clock(job->time_ns).text, (unsigned long long)job->device,
                  (unsigned long long)job->number, show_time(job->took_ns).text,
                  show_bytes(job->peak_live_bytes).text, show_bytes(job->peak_held_bytes).text,
-                 show_bytes(job->live_bytes).text,
-                 show_known(job->host_bytes > 0, job->host_bytes).text);
+                 show_known(rested, job->live_bytes).text,
+                 show_known(rested && job->host_bytes > 0, job->host_bytes).text);
 }
 
 static void write_jobs(FILE *out, const struct stats_file *record,
@@ -247,7 +246,7 @@ static void write_jobs(FILE *out, const struct stats_file *record,
     summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %10s %9s", "at", "gpu", "job", "took",
                  "peak live", "peak held", "live after", "RAM after");
     for (size_t i = first_row(record->job_count, style); i < record->job_count; i++)
-        write_job(out, record->jobs[i]);
+        write_job(out, record->jobs[i], record->file->python_ended_ns);
 }
 
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
@@ -318,7 +317,7 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
     fputc('\n', out);
     summary_command(out, "Details  vramgc report --all", records, count);
     summary_command(out, "Picture  vramgc report --open", records, count);
-    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff A B\n",
+    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff\n",
             observed ? "auto" : "observe");
 }
 
@@ -344,7 +343,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         return;
     }
     const struct stats_file *told = records[verdict.record];
-    write_title(out, show_duration(launch, told));
+    write_title(out, launch, told);
     write_verdict(out, &verdict);
     if (count == 1)
         write_only_process(out, told, launch);

@@ -35,8 +35,8 @@ char *summary_text(struct stats_file *const *records, size_t count);
 /* How the process ended, in words: "exit 0". */
 struct figure summary_end(const struct stats_file *record);
 
-/* Why a request was refused, in words; NULL for a cause that this version does not know. */
-const char *summary_cause(uint32_t cause);
+/* Why a request was refused, in words. */
+const char *summary_why(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);

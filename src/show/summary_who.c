@@ -91,7 +91,8 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
         return;
     sort(rows, count);
     fputc('\n', out);
-    write_cells(out, "WHO", "live peak", oom, "at OOM", "phase", "Python function");
+    write_cells(out, "WHO", "live peak", oom, "at OOM", "phase",
+                "Python function (where it begins)");
     for (size_t i = 0; i < count; i++) {
         bool shown = i < most && rows[i].site;
         rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;

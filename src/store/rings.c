@@ -8,6 +8,7 @@
 static struct {
     struct peaks {
         uint64_t held, reserved;
+        uint64_t looked_ns;
     } seen[VRAMGC_MAX_DEVICES];
 } self;
 
@@ -123,8 +124,25 @@ static struct vramgc_sample look(const struct vramgc_device *device, uint64_t li
                                   figure_get(&stats->others_bytes.current)};
 }
 
+/* Up to Python's end. What is now is taken to have been so since the look before. */
+static void add_to_averages(struct vramgc_device *device) {
+    struct vramgc_device_stats *stats = &device->stats;
+    struct peaks *seen = &self.seen[device - store_file()->devices];
+    uint64_t now_ns = store_age_ns();
+    uint64_t ms = seen->looked_ns ? minus_u64(now_ns, seen->looked_ns) / MILLISECOND_NS : 0;
+    uint64_t live = figure_get(&stats->live_bytes.current);
+    uint64_t held =
+        minus_u64(figure_get(&stats->held_bytes.current), figure_get(&stats->other_bytes.current));
+    seen->looked_ns = now_ns;
+    if (live < MEBIBYTE || figure_get(&store_file()->python_ended_ns))
+        return;
+    figure_add(&stats->held_ms_sum_kib, held / KIBIBYTE * ms);
+    figure_add(&stats->live_ms_sum_kib, live / KIBIBYTE * ms);
+}
+
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes) {
     struct vramgc_sample sample = look(device, live_top_bytes);
+    add_to_averages(device);
     uint64_t count = device->sample_count;
     figure_set(&device->stats.used_bytes.peak,
                max_u64(figure_get(&device->stats.used_bytes.peak), sample.used_bytes));
@@ -203,6 +221,7 @@ bool store_only_stops(const struct vramgc_device *device) {
 
 void store_python_ends(void) {
     struct vramgc_file *file = store_file();
+    figure_set(&file->python_ended_ns, max_u64(store_age_ns(), 1));
     for (size_t i = 0; i < file->device_count; i++)
         if (has_worked_since_rest(&file->devices[i]))
             keep(&file->devices[i], true);

@@ -361,6 +361,10 @@ PYTHON
         widths=$("$vramgc" export --markdown "$scenario.vramgc" | sed -n '/live memory of/,/^$/p' | grep . | tr -cd '|\n' | sort -u)
         equal "${#widths}" $((4 + columns)) # a bar for each cell
     done
+    contains "$("$vramgc" export --markdown fragmented.vramgc)" '| smaller ones, or without a name |'
+    "$make_file" pile pile.vramgc
+    "$make_file" set pile.vramgc devices[0].owners_at_oom.live_bytes $((9 * 1536 << 20)) # there are no smaller ones
+    equal "$("$vramgc" export --markdown pile.vramgc | grep -c 'smaller ones')" 0
     contains "$("$vramgc" export --markdown fragmented.vramgc)" '| ended | killed by SIGKILL |'
     contains "$("$vramgc" export --markdown fragmented.vramgc)" '| encode\_prompt \(sd/pipeline.py:212\) | text encode | - | 700 MiB |'
 }

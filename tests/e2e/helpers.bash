@@ -14,7 +14,7 @@ setup() {
     make_file=$built/make_file
     cd "$work/cwd" || return 1
     unset "${!VRAMGC_@}" LD_PRELOAD LD_LIBRARY_PATH NO_TCMALLOC FAKE_CUDA FAKE_SCENARIO FAKE_KILLS
-    export XDG_STATE_HOME=$work/state VRAMGC_OUT=vramgc-%e.%p.vramgc
+    export XDG_STATE_HOME=$work/state VRAMGC_OUT=vramgc-%e.%p.vramgc TZ=UTC
 }
 
 # Runs a command with standard error apart: sets status, output, errors.

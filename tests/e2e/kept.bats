@@ -57,6 +57,19 @@ names() {
     equal "$status:$errors" '1:vramgc: 580: cannot be read: No such file or directory; `vramgc list` shows what is kept'
 }
 
+@test "diff: without files it compares the latest two runs, the older one first, each by the process that its report is about" {
+    setup_kept
+    run "$vramgc" diff
+    contains "$output" 'The latest two runs, the older one as A'
+    equal "$(grep -E '^[AB]  ' <<<"$output" | names)" 'vramgc-a.1.vramgc vramgc-b.2.vramgc '
+    rm "$XDG_STATE_HOME"/vramgc/vramgc-[ad].*
+    run_apart "$vramgc" diff
+    equal "$status:$output" 1:
+    contains "$errors" 'diff needs two runs, and fewer are kept'
+    run "$vramgc" diff a
+    equal "$status" 2
+}
+
 # was NAME FOLDER COMMAND: what the run in that file was, and where.
 was() {
     "$make_file" set "$XDG_STATE_HOME/vramgc/$1" working_folder "$2" command_line "$3"

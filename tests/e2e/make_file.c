@@ -87,6 +87,18 @@ static void limit(struct vramgc_file *file) {
     file->devices[0].stats.ooms = 3;
 }
 
+/* A loop keeps each tensor; nothing was freed, so that there is no floor that rises. */
+static void pile(struct vramgc_file *file) {
+    struct vramgc_owners *owners = &file->devices[0].owners_at_oom;
+    full(file);
+    add_site(file, "gather", "job/video.py", 7, "");
+    owners->live_bytes = 17 * GIB;
+    add_owner(owners, 0, 9 * 1536 * MIB);
+    owners->list[0].blocks = 9;
+    file->refusals[0].site = file->refusals[1].site = 1;
+    file->refusals[1].free_bytes = 700 * MIB;
+}
+
 /* Another process came after the first of two errors. */
 static void process_later(struct vramgc_file *file) {
     plain(file);
@@ -452,6 +464,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                      {"other-at-oom", other_at_oom},
                      {"rests", rests},
                      {"full", full},
+                     {"pile", pile},
                      {"unread", unread},
                      {"pinned", pinned},
                      {"pinned-old", pinned_old},

@@ -46,6 +46,7 @@ static const struct field {
     NUMBER(pid),
     NUMBER(started_unix_ns),
     NUMBER(latest_ns),
+    NUMBER(python_ended_ns),
     NUMBER(end),
     NUMBER(end_status),
     TEXT(run_id),
@@ -58,6 +59,11 @@ static const struct field {
     TEXT(actions[0].phase),
     NUMBER(actions[0].until_ns),
     NUMBER(parent_pid),
+    NUMBER(before_ns),
+    NUMBER(host.latest.time_ns),
+    NUMBER(refusals[0].request_bytes),
+    NUMBER(devices[0].owners_at_oom.list[0].blocks),
+    NUMBER(devices[0].owners_at_oom.live_bytes),
     TEXT(devices[0].name),
     NUMBER(devices[0].total_bytes)};
 

@@ -28,6 +28,7 @@ void set_head(struct vramgc_file *file) {
     file->started_unix_ns = 1735732800 * SECOND;
     file->started_ns = 1000 * SECOND;
     file->latest_ns = file->started_ns + 4328 * SECOND;
+    file->before_ns = 12 * SECOND;
     file->cuda_driver = 13000;
     strcpy(file->version, "0.1.0");
     strcpy(file->executable, "/usr/bin/python3.11");
@@ -99,6 +100,8 @@ void set_device(struct vramgc_file *file, size_t index, const char *name) {
     s->held_over_live_sum = 1045000000;
     s->held_sum_kib = 5400000000000;
     s->live_sum_kib = 5000000000000;
+    s->held_ms_sum_kib = 6000000000000;
+    s->live_ms_sum_kib = 5000000000000;
     set_samples(device, 8 * GIB, 7168 * MIB, 600 * MIB);
 }
 

@@ -51,6 +51,81 @@ make() {
     contains "$(tr -s ' \n' ' ' <<<"$output")" "Of the latest 2 this was the cause 1x, a limit set for PyTorch 1x."
 }
 
+@test "report: a limit is named where PyTorch asked nobody, but not where the request alone is larger than the card" {
+    make limit limit.vramgc
+    contains "$("$vramgc" report limit.vramgc)" ' a limit set for PyTorch
+'
+    "$make_file" set limit.vramgc refusals[0].request_bytes 30000000000
+    run "$vramgc" report limit.vramgc
+    contains "$output" 'CAUSE    The request alone, 27.9 GiB, is larger than the card, 24.0 GiB.'
+    contains "$output" ' larger than the card
+'
+    equal "$(grep -c 'limit' <<<"${output%%Details*}")" 0
+}
+
+@test "report: a loop that keeps each tensor is told, with the function, though nothing was ever freed" {
+    local words='CAUSE Tensors fill the card, and grow by 1.5 GiB at a time: 9 of these are live, all of gather (video.py:7). DO Find what is kept'
+    shown() {
+        "$vramgc" report pile.vramgc | tr -s ' \n' ' '
+    }
+    make pile pile.vramgc
+    contains "$(shown)" "$words"
+    contains "$(shown)" 'a model that is being loaded? Then the card is too small for it.'
+    contains "$(shown)" ' tensors that grow'
+    "$make_file" set pile.vramgc sites[0].phase 'model move' # its layers are alike
+    contains "$(shown)" 'CAUSE The card is full'
+    "$make_file" set pile.vramgc sites[0].phase '' devices[0].owners_at_oom.list[0].blocks 12 # they are of other sizes
+    contains "$(shown)" 'CAUSE The card is full'
+    "$make_file" set pile.vramgc devices[0].owners_at_oom.list[0].blocks 7 # 2.0 GiB each
+    contains "$(shown)" 'CAUSE The card is full'
+}
+
+@test "report, list: much that is idle at rest is the verdict, and not only at the peak" {
+    make rests vramgc-a.1.vramgc
+    run "$vramgc" report vramgc-a.1.vramgc
+    contains "$(tr -s ' \n' ' ' <<<"$output")" \
+        'CAUSE PyTorch kept much idle memory at the end: 1.9 GiB for 748 MiB of tensors. vramgc takes it back only while more than 70 % of the card is in use (VRAMGC_THRESHOLD). DO Use `vramgc run --lowvram`'
+    equal "$(grep -c 'stayed idle' <<<"$output")" 0
+    contains "$("$vramgc" list)" ' idle '
+}
+
+@test "report, list, markdown: when a program ran, and for how long, before its first use of CUDA, too" {
+    make plain vramgc-a.1.vramgc
+    "$make_file" set vramgc-a.1.vramgc latest_ns 1020000000000 before_ns 12000000000
+    contains "$("$vramgc" report vramgc-a.1.vramgc | head -n 1)" ' 2025-01-01 11:59, ran 32.0 s, 20.0 s since CUDA began'
+    contains "$("$vramgc" list)" '2025-01-01 11:59    32.0 s  '
+    contains "$("$vramgc" export --markdown vramgc-a.1.vramgc)" '| began | 2025-01-01 11:59 |
+| ran | 32.0 s |'
+    "$make_file" set vramgc-a.1.vramgc latest_ns 2000000000000
+    contains "$("$vramgc" report vramgc-a.1.vramgc | head -n 1)" ', ran 16 m 52 s'
+}
+
+@test "report: the picture ends where Python does: what is freed afterwards is no work" {
+    make plain plain.vramgc
+    "$make_file" set plain.vramgc python_ended_ns 2000000000000
+    run "$vramgc" report plain.vramgc
+    contains "$output" ' Python ended at 33:20.000
+'
+    make fragmented jobs.vramgc
+    "$make_file" set jobs.vramgc python_ended_ns 310000000000
+    run "$vramgc" report --all jobs.vramgc
+    contains "$output" ' +-------------------M--------------------------------------R-
+' # none of the later ones
+    contains "$(sed -n '/^JOBS/,/^$/p' <<<"$output" | tr -s ' ')" ' 3:20.000 0 1 14.0 s 17.0 GiB 18.0 GiB 2.0 GiB 6.0 GiB
+ 5:00.000 0 2 14.0 s 17.0 GiB 18.0 GiB - -'
+    "$make_file" set plain.vramgc python_ended_ns 60000000000 # before there are points for a picture
+    run "$vramgc" report plain.vramgc
+    equal "$(grep -c '+---' <<<"$output")" 0
+}
+
+@test "report: of what crashed before the first look the moment is that of the latest entry, or not known" {
+    make plain plain.vramgc
+    "$make_file" set plain.vramgc latest_ns 1000000000000 end 2 end_status 9
+    contains "$("$vramgc" report plain.vramgc)" 'CRASHED at an unknown moment: SIGKILL.'
+    "$make_file" set plain.vramgc host.latest.time_ns 7000000
+    contains "$("$vramgc" report plain.vramgc)" 'CRASHED at 0:00.007: SIGKILL.'
+}
+
 @test "report: of several errors a process that was asked for after the latest is not the cause of an earlier one" {
     make process-later later.vramgc
     contains "$("$vramgc" report later.vramgc | tr -s ' \n' ' ')" \
@@ -561,8 +636,8 @@ PYTHON
     make plain a.vramgc
     make compact b.vramgc
     "$vramgc" diff a.vramgc b.vramgc >out
-    equal "$(sed -n 2p out)" '   python launch.py --xformers --api'
-    equal "$(grep -A1 '^B  b' out | tail -n 1)" '   python -u launch.py --xformers --api --listen --medvram'
+    equal "$(sed -n 2p out)" '   2025-01-01 11:59, 1 h 12 m  python launch.py --xformers --api'
+    equal "$(grep -A1 '^B  b' out | tail -n 1)" '   2025-01-01 11:59, 1 h 12 m  python -u launch.py --xformers --api --listen -..'
     grep -qx 'The two commands differ: so may the work.' out
     equal "$("$vramgc" diff a.vramgc a.vramgc | grep -c 'commands differ')" 0
 }

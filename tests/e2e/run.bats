@@ -626,6 +626,7 @@ TEXT
     run "$vramgc" report vramgc-sh.*.vramgc
     contains "$output" 'killed by SIGKILL'
     contains "$output" 'VERDICT  CRASHED at '
+    equal "$(grep -c 'CRASHED at 0:05.000' <<<"$output")" 0 # the last that the program itself wrote
     contains "$(tr -s ' \n' ' ' <<<"$output")" ': SIGKILL. No allocation had failed'
     contains "$("$vramgc" report --json vramgc-sh.*.vramgc)" '"code": "crashed"'
     contains "$(tr -s ' \n' ' ' <<<"$output")" 'CAUSE SIGKILL often comes from the kernel, for lack of RAM'

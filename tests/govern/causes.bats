@@ -302,6 +302,22 @@ TEXT
     done
 }
 
+@test "compact: that PyTorch's message has more free than the report is explained, where anything is idle" {
+    local words="PyTorch's message counts idle memory as free."
+    version=${versions%% *}
+    for mode in flush compact; do
+        VRAMGC_MODE=$mode drive "$version" 'alloc a 100MiB; alloc i 300MiB; free i; alloc b 3GiB; _exit 0' --mem 1GiB
+        report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ')
+        if [ "$mode" = compact ]; then
+            [[ $report == *"$words"* ]]
+        else
+            [[ $report != *"$words"* ]]
+        fi
+    done
+    VRAMGC_MODE=compact drive "$version" 'alloc a 100MiB; alloc b 3GiB; _exit 0' --mem 1GiB
+    [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') != *"$words"* ]]
+}
+
 @test "the driver refused although memory was free" {
     for version in $versions; do
         SIMGPU_OOM_NTH=1 VRAMGC_MODE=flush drive "$version" 'alloc b 300MiB; _exit 0' --mem 1GiB

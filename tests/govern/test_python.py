@@ -301,6 +301,13 @@ class WholePyTorch(unittest.TestCase):
         self.check(leak, ["grows", "fills the card"])
         self.check(Run("leak.py", "--sound", **settings), ["nothing grows"])
 
+    def test_what_piles_up_is_named(self):
+        """The driver's own pool keeps a third of the card in pieces then: that is the cause there."""
+        for settings in EACH_ALLOCATOR[0], EACH_ALLOCATOR[1], EACH_ALLOCATOR[3]:
+            with self.subTest(settings):
+                run = Run("pile.py", sim=("--mem", "2GiB"), REPORT_COMMAND=str(ROOT / "build/vramgc"), **settings)
+                self.check(run, ["piles up"])
+
     def test_a_text_encoder_that_stays_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
         for case in "stays", "denoises", "moved", "of_no_use":

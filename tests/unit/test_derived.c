@@ -108,6 +108,20 @@ static void others_are_what_is_in_use_beside(void **state) {
     assert_int_equal(division_at_peak(&device).free_bytes, 0);
 }
 
+/* A program that rested before the first reading: what others had then is what they had later. */
+static void a_later_reading_serves(void **state) {
+    static struct vramgc_device device;
+    (void)state;
+    device.total_bytes = 1000 * MIB;
+    device.rest.time_ns = 1;
+    device.rest.stats.held_bytes = (struct vramgc_gauge){600 * MIB, 600 * MIB};
+    assert_false(division_at_rest(&device).known);
+    device.stats.used_bytes = (struct vramgc_gauge){300 * MIB, 300 * MIB};
+    device.stats.others_bytes = (struct vramgc_gauge){250 * MIB, 250 * MIB};
+    assert_int_equal(division_at_rest(&device).others_bytes, 250 * MIB);
+    assert_int_equal(division_at_rest(&device).free_bytes, 150 * MIB);
+}
+
 /* Python's end frees one tensor after another: what is held beside the few that are left is not of
  * the work. A program that took memory after its last rest did work. */
 static void averages_are_of_the_work(void **state) {
@@ -141,6 +155,7 @@ int main(void) {
         cmocka_unit_test(compact_holds_pages_not_addresses),
         cmocka_unit_test(others_are_those_of_the_reading),
         cmocka_unit_test(others_are_what_is_in_use_beside),
+        cmocka_unit_test(a_later_reading_serves),
         cmocka_unit_test(averages_are_of_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,8 @@ UNIT_ledger = src/base/hashmap.c
 UNIT_LINK_ledger = -Wl,--wrap=mmap
 UNIT_store = $(wildcard src/store/*.c) $(filter-out src/base/lock.c,$(wildcard src/base/*.c))
 UNIT_LINK_store = -pthread
+UNIT_timeline = $(UNIT_store)
+UNIT_LINK_timeline = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
 UNIT_soft_oom = src/govern/soft_oom.c
