@@ -83,8 +83,8 @@ static void write_title(const struct page *page) {
 static void write_from(const struct page *page) {
     const struct vramgc_file *file = page->told->file;
     if (file->started_unix_ns)
-        fprintf(page->out, "%s, ", show_date(file->started_unix_ns).text);
-    fprintf(page->out, "ran %s, ", show_time(page->told->elapsed_ns).text);
+        fprintf(page->out, "%s, ", show_date(stats_file_began_unix_ns(page->told)).text);
+    fprintf(page->out, "ran %s, ", show_time(stats_file_ran_ns(page->told)).text);
     html_text(page->out, summary_end(page->told).text);
     html_text(page->out, *file->host_name ? ", on " : "");
     html_text(page->out, file->host_name);

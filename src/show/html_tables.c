@@ -325,7 +325,7 @@ static void write_facts(FILE *out, const struct stats_file *record) {
     fputs("<table><tbody>", out);
     fact(out, "command", file->command_line);
     fact(out, "ended", summary_end(record).text);
-    fact(out, "time", show_time(record->elapsed_ns).text);
+    fact(out, "time", show_time(stats_file_ran_ns(record)).text);
     snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
     fact(out, "mode", *file->mode ? text : "");
     struct text limits = TEXT_IN(text);

@@ -275,6 +275,9 @@ static void write_head(struct emit *emit, const struct stats_file *record) {
                 file->started_unix_ns);
     emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
                 record->elapsed_ns);
+    emit_number_if(emit, "python_ended_ns", UNIT_NS,
+                   "since the start of the record: what came later Python freed as it ended",
+                   file->python_ended_ns > 0, file->python_ended_ns);
     emit_number(emit, "before_ns", UNIT_NS, "how long the process had run as the record began",
                 file->before_ns);
     write_end(emit, record);

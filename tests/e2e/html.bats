@@ -80,7 +80,7 @@ map() {
     "$make_file" growing growing.vramgc
     "$make_file" set growing.vramgc host_name '<box>'
     page growing growing.vramgc
-    contains "$(grep 'class="from"' growing.html)" '2025-01-01 12:00, ran 1 h 12 m, exit 0, on &#60;box&#62;; vramgc '
+    contains "$(grep 'class="from"' growing.html)" '2025-01-01 11:59, ran 1 h 12 m, exit 0, on &#60;box&#62;; vramgc '
     contains "$(grep 'id="verdict"' growing.html)" '<div class="verdict warn"'
     contains "$(grep '<dt>Note' growing.html)" 'What stays live grows'
     "$make_file" host-growth host-growth.vramgc

@@ -149,19 +149,18 @@ def what_was_lacking_follows_the_card():
 
 
 def the_end_of_a_program_is_told_from_idle_memory():
-    """Only where all was freed after its last rest, and the program has ended."""
-    def of(rest, how):
+    """From the end of Python on, where that is known, and the program has ended."""
+    def of(ended, how):
         def change(process):
-            device = process["devices"][0]
-            times, live = device["samples"]["time_ns"], device["samples"]["allocated_bytes"]
-            live[-40:] = 40 * [0]
-            device["rest_ns"] = None if rest is None else times[rest]
+            samples = process["devices"][0]["samples"]
+            samples["allocated_bytes"][-40:] = 40 * [0]
+            process["python_ended_ns"] = ended and samples["time_ns"][ended]
             process["end"]["how"] = how
         return change
 
-    for number, (rest, how, from_end) in enumerate(((-50, "left", 40), (-21, "left", 20), (-1, "left", 0), (None, "left", 0), (-50, "running", 0))):
+    for number, (ended, how, from_end) in enumerate(((-40, "left", 40), (-20, "left", 20), (None, "left", 0), (-40, "running", 0))):
         page = f"ends-{number}.html"
-        write_changed(page, of(rest, how))
+        write_changed(page, of(ended, how))
         look.look(page)
         x = look.run("document.querySelector('#chart .ending')?.getAttribute('x')")
         wanted = f"state.view.samples.time_ns.at(-{from_end})"

@@ -11,7 +11,7 @@ const PARTS = [
 
 const WHY = {
     unknown: "cause unknown", full: "not enough memory", fragmented: "fragmentation",
-    rounded: "rounded up", driver: "free, and refused", limit: "PyTorch's own limit",
+    rounded: "rounded up", driver: "free, and refused", limit: "PyTorch asked nobody",
     host: "the host's memory",
 };
 
@@ -81,13 +81,9 @@ function bandsOf(process, device, end) {
     return bands;
 }
 
-/* From when on a program that has ended had freed all, and only the rest of it was still to end: what it held then
- * it did not keep for later. Its last rest is before that, so a program that rests without tensors is not taken for one
- * that ends. null: not known. */
-function endingOf(process, device, s) {
-    const live = s.allocated_bytes.findLastIndex(bytes => bytes > 0);
-    const i = s.time_ns.findIndex((ns, i) => i > live && ns > device.rest_ns);
-    return process.end.how === "running" || device.rest_ns === null || i < 0 || !s.held_bytes[i] ? null : s.time_ns[i];
+/* What Python frees as it ends is no work, and what is held meanwhile is not kept for later. null: not known. */
+function endingOf(process) {
+    return process.end.how === "running" ? null : process.python_ended_ns;
 }
 
 function endsAt(view, ns) {
@@ -143,7 +139,7 @@ function viewOf(process, device, map) {
         total: device.total_bytes || 0,
         top: topOf(device.total_bytes || highest || 1, refusals),
         refusals, read: (s.others_bytes.findIndex(bytes => bytes > 0) + 1 || times.length + 1) - 1,
-        bands: bandsOf(process, device, end), ending: endingOf(process, device, s),
+        bands: bandsOf(process, device, end), ending: endingOf(process),
         end,
         name: "GPU " + device.index + ", pid " + process.pid,
     };
