@@ -5,13 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void plain(struct vramgc_file *file) {
-    set_head(file);
-    set_device(file, 0, "NVIDIA GeForce RTX 3090");
-    for (uint64_t i = 0; i < 12; i++)
-        add_action(file, (300 + 290 * i) * SECOND, 1 + (uint32_t)(i % 3), 0);
-}
-
 /* generate() is called by two, and of what _decode had not all callers are known. */
 static void add_calls(struct vramgc_file *file) {
     struct vramgc_device *device = &file->devices[0];
@@ -355,15 +348,6 @@ static void uncounted(struct vramgc_file *file) {
     file->devices[2].sample_count = (uint64_t)1 << 40;
 }
 
-enum { HOST_JOBS = 36 };
-
-/* Models are loaded in the first jobs; then each leaves a little. A few tens of MiB come and go. */
-static void host_growth(struct vramgc_file *file) {
-    plain(file);
-    for (uint64_t i = 0; i < HOST_JOBS; i++)
-        add_job(file, i * SECOND, (i < 3 ? i : 3) * GIB + 120 * i * MIB + i % 3 * 20 * MIB);
-}
-
 /* What stays on the card grows, evenly. */
 static void growing(struct vramgc_file *file) {
     plain(file);
@@ -373,140 +357,47 @@ static void growing(struct vramgc_file *file) {
         floors->bytes[floors->count++] = GIB + floors->turns * 64 * MIB;
 }
 
-static void host_loaded(struct vramgc_file *file) {
-    plain(file);
-    for (uint64_t i = 0; i < HOST_JOBS; i++)
-        add_job(file, i * SECOND, (i < 6 ? i : 6) * GIB + i % 5 * 40 * MIB);
-}
-
-/* Killed in a container that is full. */
-static void killed(struct vramgc_file *file) {
-    plain(file);
-    file->end_status = 9;
-    file->devices[0].stats.pinned_bytes = gauge(2 * GIB, 3 * GIB);
-    file->process.host_released_bytes = 5 * GIB;
-    file->process.pinned_released_bytes = GIB;
-    file->process.files_dropped_bytes = 6 * GIB;
-    file->process.files_again_bytes = 2 * GIB;
-    file->host = (struct vramgc_host){.latest = {.time_ns = 4327 * SECOND,
-                                                 .anon_bytes = 12 * GIB,
-                                                 .shared_bytes = GIB,
-                                                 .file_bytes = 512 * MIB,
-                                                 .swap_bytes = 2 * GIB,
-                                                 .limit_bytes = 16 * GIB,
-                                                 .group_bytes = 15 * GIB,
-                                                 .total_bytes = 64 * GIB,
-                                                 .available_bytes = 40 * GIB},
-                                      .peak = {.time_ns = 4000 * SECOND, .anon_bytes = 14 * GIB},
-                                      .lack = VRAMGC_LACK_KILLED,
-                                      .in_use_bytes = 11 * GIB,
-                                      .call = "malloc_trim"};
-}
-
-/* Nobody saw how it ended, and it was swapped out at most. */
-static void killed_unseen(struct vramgc_file *file) {
-    killed(file);
-    file->end = VRAMGC_END_UNKNOWN;
-    file->host.peak.swap_bytes = file->process.host_unused_bytes = 3 * GIB;
-}
-
-static void killed_not_for_lack(struct vramgc_file *file) {
-    killed(file);
-    file->host.lack = VRAMGC_LACK_NONE;
-    file->host.latest.limit_bytes = 65 * GIB; /* more than there is */
-    file->devices[0].stats.pinned_bytes = gauge(4, 17);
-    file->process.host_released_bytes = file->process.pinned_released_bytes = 13;
-}
-
 static void unread(struct vramgc_file *file) {
     plain(file);
     for (uint64_t i = 0; i < file->devices[0].sample_count; i++)
         file->devices[0].samples[i].others_bytes = 0; /* the card was not read */
 }
 
-/* Page-locked: five blocks of 1 GiB, and a few small ones. */
-static void pinned(struct vramgc_file *file) {
-    plain(file);
-    file->devices[0].stats.pinned_bytes = gauge(5 * GIB, 5 * GIB + 20 * MIB);
-    file->devices[0].stats.pinned_rounded_bytes = gauge(5 * GIB, 5 * GIB);
-}
-
-static void pinned_old(struct vramgc_file *file) {
-    pinned(file);
-    strcpy(file->torch_version, "2.13.0");
-}
-
-static void pinned_exact(struct vramgc_file *file) {
-    pinned(file);
-    file->devices[0].stats.pinned_bytes.peak += 600 * MIB; /* blocks of other sizes */
-}
-
-/* A cache fills until two thirds, and stays. */
-static void host_cache(struct vramgc_file *file) {
-    plain(file);
-    for (uint64_t i = 0; i < HOST_JOBS; i++)
-        add_job(file, i * SECOND, (i < 24 ? i : 24) * 200 * MIB + i % 3 * 10 * MIB + 2 * GIB);
-}
-
-/* One model more in the midst of the run. */
-static void host_model(struct vramgc_file *file) {
-    plain(file);
-    for (uint64_t i = 0; i < HOST_JOBS; i++)
-        add_job(file, i * SECOND, 2 * GIB + (i > 0) * GIB + (i > 20) * 4 * GIB + i * MIB);
-}
-
 bool make_file(struct vramgc_file *file, const char *scenario) {
-    static const struct {
-        const char *name;
-        void (*make)(struct vramgc_file *file);
-    } scenarios[] = {{"plain", plain},
-                     {"fragmented", fragmented},
-                     {"other-at-oom", other_at_oom},
-                     {"rests", rests},
-                     {"full", full},
-                     {"pile", pile},
-                     {"unread", unread},
-                     {"pinned", pinned},
-                     {"pinned-old", pinned_old},
-                     {"pinned-exact", pinned_exact},
-                     {"other-card", other_card},
-                     {"other-card-small", other_card_small},
-                     {"two-devices", two_devices},
-                     {"idle-lowvram", idle_lowvram},
-                     {"unknown", unknown},
-                     {"observe", observe},
-                     {"compact", compact},
-                     {"others", others},
-                     {"pool", pool},
-                     {"others-idle", others_idle},
-                     {"others-mostly", others_mostly},
-                     {"pool-idle", pool_idle},
-                     {"limit", limit},
-                     {"shared", shared},
-                     {"limit-and-full", limit_and_full},
-                     {"process-later", process_later},
-                     {"short-peak", short_peak},
-                     {"short-peak-resident", short_peak_resident},
-                     {"script", script},
-                     {"vae", vae},
-                     {"vae-rounded", vae_rounded},
-                     {"other-code", other_code},
-                     {"uncounted", uncounted},
-                     {"growing", growing},
-                     {"host-growth", host_growth},
-                     {"host-loaded", host_loaded},
-                     {"host-cache", host_cache},
-                     {"host-model", host_model},
-                     {"killed", killed},
-                     {"killed-unseen", killed_unseen},
-                     {"killed-not-for-lack", killed_not_for_lack},
-                     {"markup", markup},
-                     {"hostile", hostile}};
+    static const struct scenario scenarios[] = {{"plain", plain},
+                                                {"fragmented", fragmented},
+                                                {"other-at-oom", other_at_oom},
+                                                {"rests", rests},
+                                                {"full", full},
+                                                {"pile", pile},
+                                                {"unread", unread},
+                                                {"other-card", other_card},
+                                                {"other-card-small", other_card_small},
+                                                {"two-devices", two_devices},
+                                                {"idle-lowvram", idle_lowvram},
+                                                {"unknown", unknown},
+                                                {"observe", observe},
+                                                {"compact", compact},
+                                                {"others", others},
+                                                {"pool", pool},
+                                                {"others-idle", others_idle},
+                                                {"others-mostly", others_mostly},
+                                                {"pool-idle", pool_idle},
+                                                {"limit", limit},
+                                                {"shared", shared},
+                                                {"limit-and-full", limit_and_full},
+                                                {"process-later", process_later},
+                                                {"short-peak", short_peak},
+                                                {"short-peak-resident", short_peak_resident},
+                                                {"script", script},
+                                                {"vae", vae},
+                                                {"vae-rounded", vae_rounded},
+                                                {"other-code", other_code},
+                                                {"uncounted", uncounted},
+                                                {"growing", growing},
+                                                {"markup", markup},
+                                                {"hostile", hostile}};
     memset(file, 0, sizeof *file);
-    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
-        if (strcmp(scenario, scenarios[i].name) == 0) {
-            scenarios[i].make(file);
-            return true;
-        }
-    return false;
+    return make_one_of(file, scenarios, sizeof scenarios / sizeof scenarios[0], scenario) ||
+           make_of_host(file, scenario);
 }

@@ -253,3 +253,20 @@ void add_owners(struct vramgc_file *file) {
     file->refusals[2].site = 2;
     file->latest_site = 2;
 }
+
+void plain(struct vramgc_file *file) {
+    set_head(file);
+    set_device(file, 0, "NVIDIA GeForce RTX 3090");
+    for (uint64_t i = 0; i < 12; i++)
+        add_action(file, (300 + 290 * i) * SECOND, 1 + (uint32_t)(i % 3), 0);
+}
+
+bool make_one_of(struct vramgc_file *file, const struct scenario *scenarios, size_t count,
+                 const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, scenarios[i].name) == 0) {
+            scenarios[i].make(file);
+            return true;
+        }
+    return false;
+}

@@ -1,7 +1,8 @@
-/* make_file_parts.h: what the scenarios of make_file.c are made of. */
+/* make_file_parts.h: what the scenarios of make_file.c and make_file_host.c are made of. */
 #ifndef MAKE_FILE_PARTS_H
 #define MAKE_FILE_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "vramgc_format.h"
@@ -13,6 +14,19 @@
 static inline struct vramgc_gauge gauge(uint64_t current, uint64_t peak) {
     return (struct vramgc_gauge){current, peak};
 }
+
+struct scenario {
+    const char *name;
+    void (*make)(struct vramgc_file *file);
+};
+
+/* False: there is none of that name. */
+bool make_one_of(struct vramgc_file *file, const struct scenario *scenarios, size_t count,
+                 const char *name);
+bool make_of_host(struct vramgc_file *file, const char *scenario);
+
+/* A run in which nothing is to be told. */
+void plain(struct vramgc_file *file);
 
 /* An ended process with its settings; then its devices. */
 void set_head(struct vramgc_file *file);
