@@ -112,7 +112,9 @@ static int report_main(struct args *args) {
     struct records records = records_load_or_hint(
         args->argv, (size_t)args->operand_count,
         names_page ? "; --html writes to standard output: use -o FILE" : RECORDS_HINT);
-    int status = report(&records);
+    /* In a page nobody would see that one of the files named for it is missing. */
+    bool is_wanted = records.complete || !request.html || args->operand_count == 0;
+    int status = is_wanted ? report(&records) : STATUS_BAD_INPUT;
     records_free(&records);
     if (args->operand_count == 0 && isatty(STDERR_FILENO))
         say_strangers();
