@@ -70,11 +70,11 @@ static void write_script(const struct page *page) {
     fputs(page_script, page->out);
 }
 
-/* By the words of `vramgc list`; the whole command is further down. */
+/* By the words of `vramgc list`, without what it was told; the whole command is further down. */
 static void write_title(const struct page *page) {
     char words[PROGRAM_BYTES];
     struct text text = TEXT_IN(words);
-    program_describe(page->told->file, &text);
+    program_name(page->told->file, &text);
     html_text(page->out, *page->told->file->command_line ? words : page->told->path);
     if (page->count > 1)
         fprintf(page->out, ", and %zu more", page->count - 1);

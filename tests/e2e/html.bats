@@ -37,6 +37,14 @@ map() {
     equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory; --html writes to standard output: use -o FILE'
     run_apart "$vramgc" report page.html
     equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory; `vramgc list` shows what is kept'
+    "$make_file" plain plain.vramgc
+    run_apart "$vramgc" report --html page.html plain.vramgc
+    equal "$status:$output" 1:
+    equal "$errors" 'vramgc: page.html: cannot be read: No such file or directory; --html writes to standard output: use -o FILE'
+    run_apart "$vramgc" report --html -o page.html plain.vramgc missing.vramgc
+    equal "$status:$output" 1:
+    one_line "$errors"
+    [ ! -e page.html ]
 }
 
 @test "report --html: a file of nothing but extremes is a page of a few MB" {
@@ -72,7 +80,9 @@ map() {
     contains "$(cat several.html)" '<dt>Most</dt><dd>5.0 GiB of 6.0 GiB live then: load_model (modules/sd_models.py:310)</dd>'
     contains "$(cat several.html)" '<td class="t">encode_prompt (sd/pipeline.py:212), text encode</td>'
     "$make_file" set fragmented.vramgc working_folder /home/me/ComfyUI command_line '/home/me/ComfyUI/venv/bin/python main.py --listen'
-    contains "$("$vramgc" report --html fragmented.vramgc)" '<h1>ComfyUI: main.py --listen</h1>'
+    "$vramgc" report --html fragmented.vramgc >comfy.html
+    contains "$(cat comfy.html)" '<h1>ComfyUI: main.py</h1>'
+    contains "$(cat comfy.html)" '<td class="t wrap">/home/me/ComfyUI/venv/bin/python main.py --listen</td>'
 }
 
 @test "report --html: when it was, for how long and on which machine stands at its head; what grows has no green verdict" {

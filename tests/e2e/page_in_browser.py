@@ -60,7 +60,8 @@ def nothing_is_cut_off():
 
 
 def a_table_is_stacked_only_where_it_does_not_fit():
-    """Memory that was returned fits a tablet; requests have more columns, and on a telephone neither fits."""
+    """Memory that was returned fits a tablet; requests have more columns, and on a telephone neither fits. There, too, only what is
+    long scrolls by itself."""
     tables = ("Object.fromEntries([...document.querySelectorAll('table.wide')].filter(e => e.offsetWidth > 0)"
               ".map(e => [e.closest('div').previousElementSibling.textContent, getComputedStyle(e).display]))")
     for width, returned in (360, "block"), (768, "table"), (1280, "table"):
@@ -68,10 +69,6 @@ def a_table_is_stacked_only_where_it_does_not_fit():
         shown = look.run(tables)
         assert shown["Memory that was returned"] == returned, (width, shown)
         assert "table" in shown.values() or width == 360, (width, shown)
-
-
-def short_lists_are_whole():
-    """Only what is long scrolls by itself, on a telephone, too."""
     look.look("fragmented.html", width=360, touch=True)
     cut = look.run("[...document.querySelectorAll('.process .scroll')].filter(e => e.scrollHeight > e.clientHeight + 1).map(e => e.firstChild.rows.length)")
     assert all(rows > 8 for rows in cut), cut
@@ -144,35 +141,31 @@ def what_was_lacking_follows_the_card():
         page = f"lacks-{squares}.html"
         write_changed(page, of(idle, total))
         look.look(page)
-        assert text("cells-title") == f"Each square is {says}. Only the sums are known here.", text("cells-title")
+        assert text("cells-title") == f"Each square is {says}. The squares show how much each has, not where it lies.", text("cells-title")
         assert look.run(red) == squares, (page, look.run(red))
 
 
-def the_end_of_a_program_is_told_from_idle_memory():
-    """From the end of Python on, where that is known, and the program has ended."""
+def the_pictures_end_where_python_did():
+    """Where that is known, and the program has ended; and that is said there. What happened later is still told."""
     def of(ended, how):
         def change(process):
-            samples = process["devices"][0]["samples"]
-            samples["allocated_bytes"][-40:] = 40 * [0]
-            process["python_ended_ns"] = ended and samples["time_ns"][ended]
+            process["python_ended_ns"] = ended and process["devices"][0]["samples"]["time_ns"][ended]
             process["end"]["how"] = how
         return change
 
-    for number, (ended, how, from_end) in enumerate(((-40, "left", 40), (-20, "left", 20), (None, "left", 0), (-40, "running", 0))):
-        page = f"ends-{number}.html"
+    for number, (ended, how) in enumerate(((-40, "left"), (-20, "left"), (None, "left"), (-40, "running"))):
+        page, cut = f"ends-{number}.html", bool(ended) and how == "left"
         write_changed(page, of(ended, how))
         look.look(page)
-        x = look.run("document.querySelector('#chart .ending')?.getAttribute('x')")
-        wanted = f"state.view.samples.time_ns.at(-{from_end})"
-        assert (x is None) if from_end == 0 else abs(float(x) - look.run(f"scales(state.view, byId('chart').clientWidth).x({wanted})")) < 1, (page, x)
-        look.run("show(state.view.samples.time_ns.length - 1 + state.view.events.length)")
-        assert text("what").endswith(": the program ends") == (from_end > 0), (page, text("what"))
-        assert ("pale: the program ends" in text("legend")) == (from_end > 0), (page, text("legend"))
-        gap = look.run("{ const r = document.createRange(); r.selectNodeContents(byId('what')); "
-                       "byId('sum').getBoundingClientRect().top - r.getBoundingClientRect().bottom }")
-        assert gap < 20, (page, gap)
-    look.look("ends-0.html", width=1600)
-    assert "program ends" in look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
+        wanted = look.run("state.view.process.python_ended_ns" if cut else "Math.max(state.view.process.elapsed_ns, state.view.samples.time_ns.at(-1))")
+        assert look.run("state.view.end") == wanted, (page, wanted)
+        assert look.run("[...document.querySelectorAll('.ending')].map(t => t.textContent)") == (
+            2 * ["Python ended at " + look.run("exactClock(state.view.end)")] if cut else []), page
+        assert look.run("Math.max(...state.view.moments.filter(m => !m.event).map(m => m.ns))") <= wanted, page
+        look.run("show(state.view.moments.findLastIndex(m => m.event))")
+        assert text("what").endswith("; Python had ended") == look.run("state.view.moments[state.at].ns > state.view.end"), (page, text("what"))
+        look.run("show(0)")
+        assert [look.run(f"getComputedStyle(byId('{name}')).opacity") for name in ("earlier", "later")] == ["0.4", "1"], page
 
 
 def whose_it_was_is_drawn():
@@ -313,20 +306,17 @@ def timeline(process, points):
 
 
 def it_begins_at_the_peak():
-    """Not where as much is held, but less of it live; nor at a refusal that was granted later."""
+    """Not where as much is held, but less of it live; nor at a refusal that was granted later. No interval is without length."""
     def kept_until_the_end(process):
         timeline(process, [(SECOND, GIB, GIB), (2 * SECOND, 5 * GIB, 4 * GIB), (3 * SECOND, 5 * GIB, 3 * GIB), (4 * SECOND, 5 * GIB + 1, 0)])
         process["refusals"] = [dict(granted, device=0, time_ns=SECOND * 7 // 2, granted=True, reported=False, went_on=False)]
 
-    with open("fragmented.json", encoding="utf-8") as file:
-        granted = json.load(file)["processes"][0]["refusals"][0]
+    granted = json.load(open("fragmented.json", encoding="utf-8"))["processes"][0]["refusals"][0]
     write_changed("peak.html", kept_until_the_end, of="plain.html")
     look.look("peak.html")
     assert text("when") == "The card at 0:02.000", text("when")
     assert text("what") == "the highest figures around then; the next are of 0:03.000", text("what")
 
-
-def no_interval_is_without_length():
     def ends_at_once(process):
         timeline(process, [(SECOND, GIB, GIB), (2 * SECOND - 1, 5 * GIB, 4 * GIB)])
         process["elapsed_ns"] = 2 * SECOND - 1
@@ -432,6 +422,23 @@ def phases_keep_their_colours():
     is_quiet("one.html")
 
 
+def the_lane_names_who_has_memory_then():
+    """The phase whose live memory changed most, in a colour that is named; nobody to whom the legend gives nothing, or after the end."""
+    def works(process):
+        encode, vae = (next(i for i, s in enumerate(process["sites"]) if s["phase"] == name) for name in ("text encode", "VAE"))
+        device = timeline(process, [(i * SECOND, 5 * GIB, size * GIB) for i, size in ((1, 3), (2, 4), (3, 4), (4, 1), (4.5, 4), (5, 1), (6, 2), (7, 2))])
+        device["who_over_time"] = [
+            {"time_ns": i * SECOND, "live_bytes": (a + b) * GIB, "works": encode, "sites": [encode, vae], "bytes": [a * GIB, b * GIB]}
+            for i, (a, b) in enumerate(((3, 0), (1, 3), (1, 3), (1, 0), (1, 0), (1, 1), (1, 1)), 1)]
+        process["python_ended_ns"] = SECOND * 13 // 2
+
+    write_changed("works.html", works)
+    look.look("works.html")
+    assert look.run("state.view.bands.map(b => [b.name, b.from / 1e9, b.until / 1e9])") == [
+        ["text encode", 1, 2], ["VAE", 2, 4], ["VAE", 6, 6.5]], look.run("state.view.bands")
+    assert text("legend").endswith("phase: text encodephase: VAE"), text("legend")
+
+
 def boxes_are_as_wide_as_their_bytes():
     """Also below a function that has memory of its own; what is too narrow to be seen is left out."""
     def of_its_own(process):
@@ -444,11 +451,6 @@ def boxes_are_as_wide_as_their_bytes():
     widths = {title.split(" (")[0]: width for title, width in boxes}
     whole = widths["live at the peak: 7.00 GiB"]
     assert len(widths) == 4 and abs(widths["generate"] / whole - 3 / 7) < 0.01 and abs(widths["VAE: _decode"] / whole - 1 / 7) < 0.01, boxes
-
-
-def the_verdicts_process_is_shown():
-    look.look("later.html")
-    assert text("when") == "The card at 1:09:09" and "1.50 GiB refused" in text("what"), text("when")
 
 
 def jobs_are_shown():
@@ -464,11 +466,8 @@ def jobs_are_shown():
         look.look("jobs.html", width=width)
         is_quiet("jobs.html")
         fits("jobs.html", width)
-        assert look.run("document.querySelectorAll('#chart .job').length") == 9
-    said = [text("what")]
-    for _ in range(40):
-        press("earlier")
-        said.append(text("what"))
+        assert [look.run(f"document.querySelectorAll('#chart .{name}').length") for name in ("job", "job-end")] == [9, 9]
+    said = [text("what"), *(press("earlier") or text("what") for _ in range(40))]
     assert "job 3 over, after 300.00 s: at most 6.00 GiB live for 7.00 GiB held, now 2.00 GiB live" in said, said
     assert any("refused" in line and "in encode_prompt" in line for line in said), said
 
@@ -481,6 +480,9 @@ def what_was_only_observed_is_not_returned():
 
 
 def views_change():
+    """It begins with that which the verdict is of."""
+    look.look("later.html")
+    assert text("when") == "The card at 1:09:09" and "1.50 GiB refused" in text("what"), text("when")
     look.look("several.html")
     names = look.run("[...document.getElementById('view').options].map(o => o.text)")
     assert len(names) >= 2 and look.run("!document.getElementById('choose').hidden"), names
@@ -492,7 +494,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, short_lists_are_whole, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_end_of_a_program_is_told_from_idle_memory, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, no_interval_is_without_length, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, boxes_are_as_wide_as_their_bytes, the_verdicts_process_is_shown, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_pictures_end_where_python_did, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, the_lane_names_who_has_memory_then, boxes_are_as_wide_as_their_bytes, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

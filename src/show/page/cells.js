@@ -1,4 +1,4 @@
-/* cells.js: two maps. The card as equal cells, of which only the sums are known; and PyTorch's
+/* cells.js: two maps. The card as equal cells, of which it is known how many each has, and not which; and PyTorch's
  * blocks in the order of their addresses, as they were at an out-of-memory. */
 
 function cellBytes(total) {
@@ -46,7 +46,7 @@ function drawCells(view, parts, wanted, lacking) {
             draw.strokeRect(x + 0.5, y + 0.5, size - 4, size - 4);
     });
     canvas.setAttribute("aria-label", PARTS.filter(([key]) => parts[key] !== null).map(([key, label]) => label + " " + bytes(parts[key])).join(", "));
-    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + lackSays(wanted, lacking, total) + ". Only the sums are known here.";
+    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + lackSays(wanted, lacking, total) + ". The squares show how much each has, not where it lies.";
 }
 
 /* ---- blocks ---- */

@@ -3,6 +3,7 @@
 
 const LANES = [["phase", "phase"], ["job", "jobs"], ["mark", "marks"], ["reclaim", "returned"], ["refused", "no room"]];
 const EDGE = {left: 66, right: 14, top: 24, gap: 6, lane: 22, axis: 24};
+const BAND_OPACITY = 0.45;
 
 /* The smallest of 1, 2, 5 (or of powers of two) that needs no more than so many steps. */
 function byteStep(top, most) {
@@ -24,7 +25,7 @@ function scales(view, width) {
     const plot = view.plot || (width < 600 ? 190 : 270), right = width - EDGE.right;
     const bottom = EDGE.top + plot, lanesEnd = bottom + EDGE.gap + lanes.length * EDGE.lane;
     return {
-        width, lanes, right, bottom, lanesEnd, height: lanesEnd + EDGE.axis,
+        width, lanes, right, bottom, lanesEnd, height: lanesEnd + (view.ending === null ? 1 : 2) * EDGE.axis,
         x: ns => EDGE.left + Math.min(1, ns / view.end) * (right - EDGE.left),
         y: value => bottom - Math.min(1, value / view.top) * plot,
         near: 5 / (right - EDGE.left) * view.end,
@@ -58,6 +59,9 @@ function drawTimes(svg, view, scale) {
         const label = clock(ns, digits), most = scale.width - 4 * label.length; // half of what it takes, at most
         svg.append(drawn("text", {x: Math.min(x, most), y: scale.lanesEnd + 18, "text-anchor": ns ? "middle" : "start"}, label));
     }
+    if (view.ending !== null)
+        svg.append(drawn("text", {x: scale.right, y: scale.lanesEnd + 18 + EDGE.axis, "text-anchor": "end", class: "ending"},
+                         "Python ended at " + exactClock(view.ending)));
 }
 
 /* A point holds until the next: steps, forward along the upper edge and back along the lower. */
@@ -96,17 +100,6 @@ function drawUnread(svg, view, scale, parts, held) {
                                   "fill-opacity": 0.25, class: "unread"}));
 }
 
-/* What is held then is no idle memory that anybody could have. */
-function drawEnding(svg, view, scale) {
-    if (view.ending === null)
-        return;
-    const x = scale.x(view.ending), width = scale.right - x;
-    svg.append(drawn("rect", {x, y: EDGE.top, width, height: scale.bottom - EDGE.top, fill: colour("sheet"), "fill-opacity": 0.6,
-                              class: "ending"}));
-    if (width > 90)
-        svg.append(drawn("text", {x: scale.right - 4, y: EDGE.top + 16, "text-anchor": "end", class: "ink"}, "program ends"));
-}
-
 /* The request above what was in use when it was refused; an arrow where it goes on. */
 function drawWanted(svg, view, scale) {
     for (const [ns, r] of view.refusals) {
@@ -137,6 +130,13 @@ function drawSpan(svg, scale, from, until, y, kind) {
     svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: kind, fill: colour(kind), "fill-opacity": 0.55}));
 }
 
+/* With a line where it ends: the next may begin there. */
+function drawJob(svg, scale, event, y) {
+    const x = scale.x(event.ns);
+    drawSpan(svg, scale, event.from, event.ns, y, "job");
+    svg.append(drawn("line", {x1: x, x2: x, y1: y - 8, y2: y + 8, stroke: colour("job"), "stroke-width": 2, class: "job-end"}));
+}
+
 /* The label of a mark, where the next mark leaves room for all of it; the tip and the table have each. */
 function drawLabel(svg, event, x, room, y) {
     if (event.text.length * 6.8 <= room - 12)
@@ -146,7 +146,7 @@ function drawLabel(svg, event, x, room, y) {
 function drawBands(svg, view, scale, y) {
     for (const band of view.bands) {
         const x = scale.x(band.from), width = Math.max(1, scale.x(band.until) - x);
-        svg.append(drawn("rect", {x, y: y - 8, width, height: 16, fill: colour(colourOf(band.name)), "fill-opacity": 0.45}));
+        svg.append(drawn("rect", {x, y: y - 8, width, height: 16, fill: colour(colourOf(band.name)), "fill-opacity": BAND_OPACITY}));
         if (width > 7 * band.name.length + 6)
             svg.append(drawn("text", {x: x + 3, y: y + 4, class: "ink"}, band.name));
     }
@@ -168,7 +168,7 @@ function drawLanes(svg, view, scale) {
             if (event.until > event.ns)
                 drawSpan(svg, scale, event.ns, event.until, y, kind);
             if (kind === "job")
-                drawSpan(svg, scale, event.from, event.ns, y, kind);
+                drawJob(svg, scale, event, y);
             else
                 drawSign(svg, event, x, y);
         });
@@ -186,8 +186,6 @@ function tipOf(view, scale, x) {
     const tip = make("div", "tip", make("b", "", exactClock(moment.ns)), table);
     if (band)
         tip.append(make("div", "", swatch(colourOf(band.name)), "phase: " + band.name));
-    if (endsAt(view, ns))
-        tip.append(make("div", "", "the program ends"));
     for (const event of near.slice(0, 5))
         tip.append(make("div", "", make("i", "sign " + event.kind), event.text));
     if (near.length > 5)
@@ -230,7 +228,6 @@ function drawChart(element, view, pick) {
                               "aria-label": "Memory of the card over time, " + view.name});
     drawGrid(svg, view, scale);
     drawAreas(svg, view, scale);
-    drawEnding(svg, view, scale);
     drawWanted(svg, view, scale);
     if (view.total)
         drawCard(svg, view, scale);

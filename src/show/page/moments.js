@@ -66,28 +66,52 @@ function topOf(total, refusals) {
     return Math.max(total, Math.min(1.25 * total, ...[Math.max(0, ...wanted)]));
 }
 
-/* What phase took memory last, from one point until the next, but for long rests. */
-function bandsOf(process, device, end) {
-    const points = device.who_over_time, bands = [];
-    const step = points.reduce((least, p, i) => i > 0 ? Math.min(least, p.time_ns - points[i - 1].time_ns) : least, end);
-    points.forEach((point, i) => {
-        const name = point.works !== null && process.sites[point.works].phase || "", last = bands[bands.length - 1];
-        const until = Math.min(i + 1 < points.length ? points[i + 1].time_ns : end, point.time_ns + 2 * step);
-        if (last && last.name === name && last.until === point.time_ns)
+/* null: not known. */
+function bytesByPhase(view, i) {
+    const owners = ownersAt(view, i), bytes = new Map();
+    for (const [number, value] of owners || []) {
+        const phase = view.process.sites[number].phase;
+        if (phase && value > 0)
+            bytes.set(phase, (bytes.get(phase) || 0) + value);
+    }
+    return owners && bytes;
+}
+
+/* The phase whose live memory changed most since the point before, of those that have some; where none changed, the same as
+ * then. So the lane names nobody to whom chart and legend give nothing at that moment. "": none. */
+function phaseOf(now, before, last) {
+    const change = name => Math.abs(now.get(name) - (before.get(name) || 0));
+    const most = [...now.keys()].reduce((a, b) => change(b) > (a ? change(a) : 0) ? b : a, "");
+    return most || (now.has(last) ? last : "");
+}
+
+/* From one point until the next, but for long rests. */
+function bandsOf(view) {
+    const looks = view.device.who_over_time, times = view.samples.time_ns.filter(ns => ns < view.end), bands = [];
+    const step = looks.reduce((least, p, i) => i > 0 ? Math.min(least, p.time_ns - looks[i - 1].time_ns) : least, view.end);
+    let before = new Map(), phase = "";
+    times.forEach((from, i) => {
+        const now = bytesByPhase(view, i), last = bands[bands.length - 1];
+        const until = Math.min(i + 1 < times.length ? times[i + 1] : view.end, from + 2 * step);
+        if (now === null)
+            return;
+        phase = phaseOf(now, before, phase);
+        before = now;
+        if (last && last.name === phase && last.until === from)
             last.until = until;
-        else if (name)
-            bands.push({name, from: point.time_ns, until});
+        else if (phase)
+            bands.push({name: phase, from, until});
     });
     return bands;
 }
 
-/* What Python frees as it ends is no work, and what is held meanwhile is not kept for later. null: not known. */
+/* What Python frees as it ends is no work: the pictures end where it begins. null: not known. */
 function endingOf(process) {
     return process.end.how === "running" ? null : process.python_ended_ns;
 }
 
 function endsAt(view, ns) {
-    return view.ending !== null && ns >= view.ending;
+    return view.ending !== null && ns > view.ending;
 }
 
 /* Whose memory it was is kept of fewer moments than how much: of the highest among several looks. All these looks tell the
@@ -129,20 +153,20 @@ function viewOf(process, device, map) {
     events.sort((a, b) => a.ns - b.ns);
     const refusals = new Map(events.filter(e => e.refusal && hasParts(e.refusal)).map(e => [e.ns, e.refusal]));
     const s = samplesOf(device, refusals), times = s.time_ns;
-    const last = times.length > 0 ? times[times.length - 1] : 0;
-    const moments = [...times.map((ns, i) => ({ns, sample: i})), ...events.map(event => ({ns: event.ns, event}))];
+    const last = times.length > 0 ? times[times.length - 1] : 0, ending = endingOf(process);
+    const moments = [...times.map((ns, i) => ({ns, sample: i})).filter(moment => !endsAt({ending}, moment.ns)),
+                     ...events.map(event => ({ns: event.ns, event}))];
     moments.sort((a, b) => a.ns - b.ns);
-    const end = Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1);
     const highest = times.reduce((most, ns, i) => Math.max(most, s.held_bytes[i] + s.others_bytes[i]), 0);
-    return {
-        process, device, map, events, moments, samples: s,
+    const view = {
+        process, device, map, events, moments, samples: s, ending,
         total: device.total_bytes || 0,
         top: topOf(device.total_bytes || highest || 1, refusals),
         refusals, read: (s.others_bytes.findIndex(bytes => bytes > 0) + 1 || times.length + 1) - 1,
-        bands: bandsOf(process, device, end), ending: endingOf(process),
-        end,
+        end: ending || Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1),
         name: "GPU " + device.index + ", pid " + process.pid,
     };
+    return Object.assign(view, {bands: bandsOf(view)});
 }
 
 /* The point of the timeline that is in force at a time; -1 before the first. */

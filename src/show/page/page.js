@@ -13,10 +13,9 @@ function legendOf(view) {
     const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
     if (view.read > 0)
         parts.push(["sw unread", "others: not read yet"]);
-    if (view.ending !== null)
-        parts.push(["sw ending", "pale: the program ends"]);
+    const phases = [...new Set(view.bands.map(band => band.name))].map(name => [swatch(colourOf(name), BAND_OPACITY), "phase: " + name]);
     return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind, name]) =>
-        ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]));
+        ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]), phases);
 }
 
 function sumRow(key, label, value, view, className) {
@@ -42,9 +41,10 @@ function showSum(view, parts, wanted) {
 /* A point has the most of each figure since the look before it, and of all looks until the next point. */
 function saysOf(view, moment) {
     if (moment.event)
-        return [make("i", "sign " + moment.event.kind), moment.event.text];
-    const next = exactClock(view.samples.time_ns[moment.sample + 1] || moment.ns), later = next !== exactClock(moment.ns);
-    return ["the highest figures around then" + (later ? "; the next are of " + next : "") + (endsAt(view, moment.ns) ? ": the program ends" : "")];
+        return [make("i", "sign " + moment.event.kind), moment.event.text + (endsAt(view, moment.ns) ? "; Python had ended" : "")];
+    const ns = view.samples.time_ns[moment.sample + 1] || moment.ns, next = exactClock(ns);
+    const later = next !== exactClock(moment.ns) && !endsAt(view, ns);
+    return ["the highest figures around then" + (later ? "; the next are of " + next : "")];
 }
 
 /* Shows moment number i of the view. */
