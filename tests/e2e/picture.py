@@ -4,7 +4,7 @@ import sys
 
 import browser
 
-WIDTH, HEIGHT = 960, 706
+WIDTH, HEIGHT = 960, 752
 
 
 def main():
