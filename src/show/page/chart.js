@@ -177,7 +177,7 @@ function drawLanes(svg, view, scale) {
 
 function tipOf(view, scale, x) {
     const ns = scale.at(x), moment = view.moments[momentAt(view, ns, scale.near)], parts = partsOf(view, moment);
-    const table = make("table"), band = view.bands.find(b => b.from <= ns && ns < b.until);
+    const table = make("table"), then = moment.event ? moment.ns : ns, band = view.bands.find(b => b.from <= then && then < b.until);
     for (const [key, label] of PARTS)
         if (parts[key] !== null && (key !== "code" || parts.code > 0))
             table.append(make("tr", "", make("td", "t", make("i", "sw " + key), label), make("td", "", bytesOf(parts[key], view.top))));
