@@ -90,7 +90,7 @@ struct vramgc_neighbour {
     uint64_t pid;
     uint64_t bytes;
     uint64_t started_here; /* 1: by this process, or by one that it started */
-    char name[32];         /* empty: not known, as across the border of a container */
+    char name[48];         /* empty: not known, as across the border of a container */
 };
 
 /* The card of the machine that had most free, this device aside. */
@@ -114,7 +114,7 @@ struct vramgc_neighbours {
 struct vramgc_giver {
     uint64_t pid;     /* 0: none did */
     uint64_t several; /* 1: others did before */
-    char name[24];
+    char name[48];
 };
 
 /* Those to whom most belongs of some amount of live memory, the largest first; what is not theirs
@@ -219,7 +219,7 @@ struct vramgc_action {
     char function[64]; /* Python function then running, where it could be asked for */
     char phase[24];    /* and what it was part of */
     uint64_t asker;    /* reason PEER: the process that lacked memory */
-    char asker_name[24];
+    char asker_name[48];
     uint64_t until_ns; /* pages: when the latest of them had gone, since the start of the record */
 };
 

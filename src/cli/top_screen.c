@@ -34,7 +34,7 @@ static const char *const help_lines[] = {
     "The picture is of the latest minute or",
     "more, as high as its first line says.",
     "A chosen program has one of its whole",
-    "run. GPU%, CPU%, RAM: from 100 columns.",
+    "run. CPU% and RAM: from 100 columns.",
     "",
     "Without arguments all programs of yours",
     "that run under vramgc are shown.",

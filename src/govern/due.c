@@ -2,7 +2,7 @@
  * somebody asked for memory. */
 #include "govern/due.h"
 
-#include "base/process_stat.h"
+#include "base/program_name.h"
 #include "base/text.h"
 #include "govern/decay_thread.h"
 #include "govern/peer_programs.h"
@@ -155,7 +155,7 @@ static bool act(struct device *device, struct policy_decision decision, uint64_t
         .asker = asker,
     };
     if (asker)
-        text_copy(action.asker_name, sizeof action.asker_name, process_stat(asker).name);
+        program_of_process(asker, action.asker_name, sizeof action.asker_name);
     bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
                                           ? give_back_pages(device, action)
                                           : flush(device, action));

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/peer_ask.h"
 #include "base/process_stat.h"
+#include "base/program_name.h"
 #include "base/text.h"
 #include "cuda/gate.h"
 #include "cuda/meminfo.h"
@@ -68,9 +69,10 @@ static uint64_t card_of(const struct device *device) {
 static void tell(const struct peer_ask *ask, uint64_t pid, uint64_t bytes) {
     struct device *device = ask->with;
     struct vramgc_giver *out = &device->out->giver;
-    struct process_stat giver = process_stat(pid);
+    char name[sizeof out->name];
+    program_of_process(pid, name, sizeof name);
     lock_take(&self.lock);
-    text_copy(out->name, sizeof out->name, giver.name);
+    text_copy(out->name, sizeof out->name, name);
     out->several |= out->pid && out->pid != pid;
     out->pid = pid;
     lock_give(&self.lock);

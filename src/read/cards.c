@@ -1,9 +1,10 @@
 /* cards.c: see cards.h. Readings are of different moments: what a process says it holds counts,
  * what others have gives way, and free is the rest. */
 #include "read/cards.h"
+#include "read/program.h"
 #include "base/base.h"
 #include "base/clean_text.h"
-#include "base/process_stat.h"
+#include "base/program_name.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -96,15 +97,17 @@ static void divide_by_files(struct card *card, uint64_t held) {
 
 /* ---- by NVML ---- */
 
-static void read_name(struct card_other *other) {
-    struct process_stat stat = process_stat(other->pid);
-    text_copy(other->name, sizeof other->name, stat.state ? stat.name : "another program");
-    clean_text(other->name, sizeof other->name);
+static struct card_other other_of(uint64_t pid, uint64_t bytes) {
+    struct card_other other = {.pid = pid, .bytes = bytes};
+    program_of_process(pid, other.name, sizeof other.name);
+    if (!*other.name)
+        text_copy(other.name, sizeof other.name, "another program");
+    clean_text(other.name, sizeof other.name);
+    return other;
 }
 
 /* The largest are told, the others together in the last place. */
-static void add_other(struct card *card, uint64_t pid, uint64_t bytes) {
-    struct card_other other = {.pid = pid, .bytes = bytes};
+static void add_other(struct card *card, struct card_other other) {
     for (size_t i = 0; i < card->other_count; i++)
         if (other.bytes > card->others[i].bytes && card->others[i].pid) {
             struct card_other smaller = card->others[i];
@@ -117,7 +120,7 @@ static void add_other(struct card *card, uint64_t pid, uint64_t bytes) {
     }
     struct card_other *last = &card->others[CARD_OTHERS - 1];
     if (card->other_count < CARD_OTHERS)
-        *last = (struct card_other){0};
+        *last = (struct card_other){.name = "others"};
     card->other_count = CARD_OTHERS;
     last->bytes += other.bytes;
 }
@@ -147,13 +150,8 @@ static void name_others(struct card *card, const struct card_reading *reading) {
         if (bytes == 0 || row_with(card, reading->users.list[i].pid))
             continue;
         card->rest_bytes -= bytes;
-        add_other(card, reading->users.list[i].pid, bytes);
+        add_other(card, other_of(reading->users.list[i].pid, bytes));
     }
-    for (size_t i = 0; i < card->other_count; i++)
-        if (card->others[i].pid)
-            read_name(&card->others[i]);
-        else
-            snprintf(card->others[i].name, sizeof card->others[i].name, "others");
 }
 
 /* What CUDA has of a card is a little less than what NVML has; of a part of it (MIG), much less. */
@@ -261,6 +259,27 @@ struct cards cards_of(const struct running *running, bool all) {
             divide_by_files(card, held_by_all(card));
     }
     return cards;
+}
+
+static void hide(struct card *card, const struct card_row *row) {
+    struct card_other other = {.pid = row->process->pid, .bytes = row->held_bytes};
+    struct text name = TEXT_IN(other.name);
+    program_name(row->process->record->file, &name);
+    if (other.bytes > 0)
+        add_other(card, other);
+}
+
+void cards_hide(struct cards *cards, const struct running_process *from) {
+    for (size_t i = 0; i < cards->count; i++) {
+        struct card *card = &cards->list[i];
+        size_t kept = 0;
+        for (size_t j = 0; j < card->row_count; j++)
+            if (card->rows[j].process < from)
+                card->rows[kept++] = card->rows[j];
+            else
+                hide(card, &card->rows[j]);
+        card->row_count = kept;
+    }
 }
 
 void cards_free(struct cards *cards) {

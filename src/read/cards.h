@@ -22,7 +22,7 @@ struct card_row {
 struct card_other {
     uint64_t pid; /* 0: several */
     uint64_t bytes;
-    char name[32];
+    char name[64];
 };
 
 enum { CARD_OTHERS = 4 }; /* the largest; a screen has 24 lines */
@@ -49,5 +49,8 @@ struct cards {
 /* running must outlive the result. all: those that no program of the list uses, too, where there is
  * NVML. To be given back. */
 struct cards cards_of(const struct running *running, bool all);
+
+/* The programs of the list from that one on are told as others. */
+void cards_hide(struct cards *cards, const struct running_process *from);
 
 void cards_free(struct cards *cards);

@@ -1,16 +1,13 @@
-/* program.h: which program a record is of, in the words by which a person knows it: one rule for
- * whatever shows or asks for it. Its whole command is in the report. */
+/* program.h: which program a record is of, in the words by which a person knows it: by the
+ * one rule of base/program_name.h. Its whole command is in the report. */
 #pragma once
 
 #include <stdbool.h>
 
+#include "base/program_name.h"
 #include "base/text.h"
 #include "vramgc_format.h"
 
-struct program {
-    char folder[256];    /* the last part: as a rule all that tells one web UI from another */
-    const char *command; /* of the record: from the script on, "main.py --listen" */
-};
 struct program program_of(const struct vramgc_file *file);
 
 /* "ComfyUI: main.py --listen". */

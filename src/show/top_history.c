@@ -26,66 +26,93 @@ static struct history_card *find(struct top_history *history, const char *bus_id
 }
 
 /* What the process had of a device at most in that time: the point in force when it begins, and
- * those that lie in it. */
+ * those that lie in it. A timeline does not know what libraries had: what they have now. */
 static struct history_second highest_between(const struct vramgc_file *file, size_t index,
                                              uint64_t begin_ns, uint64_t end_ns) {
     const struct vramgc_device *device = &file->devices[index];
-    struct history_second most = {0};
+    uint64_t live = 0, held = 0;
     for (uint64_t i = 0; i < device->sample_count; i++) {
         const struct vramgc_sample *sample = &device->samples[i];
         uint64_t from_ns = file->started_ns + sample->time_ns;
         bool last = i + 1 == device->sample_count;
         uint64_t until_ns = last ? UINT64_MAX : file->started_ns + sample[1].time_ns;
         if (from_ns < end_ns && until_ns > begin_ns) {
-            most.live_bytes = max_u64(most.live_bytes, sample->allocated_bytes);
-            most.held_bytes = max_u64(most.held_bytes, sample->held_bytes);
+            live = max_u64(live, sample->allocated_bytes);
+            held = max_u64(held, sample->held_bytes);
         }
     }
-    most.live_bytes = min_u64(most.live_bytes, most.held_bytes);
-    return most;
+    live = min_u64(live, held);
+    uint64_t libs = min_u64(device->stats.other_bytes.current, held - live);
+    return (struct history_second){.tops = {live, held - libs, held, held, held}};
 }
 
-/* Others are taken to hold what they hold now. */
-static struct history_second second_of(const struct card *card, uint64_t second) {
+/* What the programs held, by their own timelines. */
+static struct history_second programs_in(const struct card *card, uint64_t second) {
     struct history_second sum = {.second = second};
-    uint64_t held_now = 0;
     for (size_t i = 0; i < card->row_count; i++) {
         const struct card_row *row = &card->rows[i];
         struct history_second most = highest_between(row->process->record->file, row->index,
                                                      second * SECOND_NS, (second + 1) * SECOND_NS);
-        sum.live_bytes += most.live_bytes;
-        sum.held_bytes += most.held_bytes;
-        held_now += card->rows[i].held_bytes;
+        for (size_t part = 0; part < HISTORY_PARTS; part++)
+            sum.tops[part] += most.tops[part];
     }
-    if (card->known)
-        sum.used_bytes = sum.held_bytes + minus_u64(card->total_bytes - card->free_bytes, held_now);
     return sum;
 }
 
 /* The second that goes on, and the one before, of which the end may not have been seen. */
 static void raise_second(struct history_second *known, const struct history_second *seen) {
-    known->live_bytes = max_u64(known->live_bytes, seen->live_bytes);
-    known->held_bytes = max_u64(known->held_bytes, seen->held_bytes);
-    known->used_bytes = max_u64(known->used_bytes, seen->used_bytes);
+    for (size_t part = 0; part < HISTORY_PARTS; part++)
+        known->tops[part] = max_u64(known->tops[part], seen->tops[part]);
+}
+
+/* What the rest of the card had at a look, until the next one. */
+static void add_rest(struct history_second *sum, const struct history_card *of) {
+    sum->tops[HISTORY_OTHERS] += of->others_bytes;
+    sum->tops[HISTORY_DRIVER] += of->others_bytes + of->driver_bytes;
+}
+
+static void look_at_rest(struct history_card *of, const struct card *card, uint64_t now) {
+    of->looked = now;
+    of->others_bytes = card->known && !card->named ? card->rest_bytes : 0;
+    of->driver_bytes = card->known && card->named ? card->rest_bytes : 0;
+    for (size_t i = 0; i < card->other_count; i++)
+        of->others_bytes += card->others[i].bytes;
+}
+
+static void note_card(struct history_card *of, const struct card *card, uint64_t now) {
+    uint64_t second = now - min_u64(now, HISTORY_MOST_SECONDS - 1);
+    for (; second <= now; second++) {
+        struct history_second *known = &of->of[second % HISTORY_MOST_SECONDS];
+        bool is_new = known->second != second;
+        if (!is_new && second + 1 < now && !of->read_again)
+            continue;
+        struct history_second seen = programs_in(card, second);
+        if (second == now)
+            look_at_rest(of, card, now);
+        if (second >= of->looked)
+            add_rest(&seen, of);
+        if (is_new)
+            *known = seen;
+        else
+            raise_second(known, &seen);
+    }
+    of->read_again = false;
 }
 
 void history_note(struct top_history *history, const struct cards *cards) {
     uint64_t now = second_now();
     for (size_t i = 0; i < cards->count; i++) {
-        const struct card *card = &cards->list[i];
-        struct history_card *of = find(history, card->label.bus_id);
-        for (uint64_t second = now - min_u64(now, HISTORY_MOST_SECONDS - 1); of && second <= now;
-             second++) {
-            struct history_second *known = &of->of[second % HISTORY_MOST_SECONDS];
-            bool is_new = known->second != second;
-            struct history_second seen = {0};
-            if (is_new || second + 1 >= now)
-                seen = second_of(card, second);
-            if (is_new)
-                *known = seen;
-            else
-                raise_second(known, &seen);
-        }
+        struct history_card *of = find(history, cards->list[i].label.bus_id);
+        if (of)
+            note_card(of, &cards->list[i], now);
+    }
+}
+
+void history_forget_programs(struct top_history *history) {
+    for (size_t i = 0; i < history->count; i++) {
+        history->cards[i].read_again = true;
+        for (size_t j = 0; j < HISTORY_MOST_SECONDS; j++)
+            memset(history->cards[i].of[j].tops, 0, HISTORY_OTHERS * sizeof(uint64_t));
     }
 }
 
@@ -105,13 +132,14 @@ static struct history_second highest(const struct history_card *card, size_t col
 
 /* The lowest row shows whatever programs hold, be it little. */
 static char letter_of(struct history_second most, uint64_t middle, bool lowest) {
-    if (most.live_bytes > middle)
-        return '#';
-    if (most.held_bytes > middle)
-        return ':';
-    if (lowest && most.held_bytes > 0)
-        return most.live_bytes >= most.held_bytes - most.live_bytes ? '#' : ':';
-    return most.used_bytes > middle ? 'o' : ' ';
+    static const char letters[] = "#:+o-";
+    uint64_t live = most.tops[HISTORY_LIVE], held = most.tops[HISTORY_LIBS];
+    for (size_t part = 0; part < HISTORY_PARTS; part++)
+        if (most.tops[part] > middle && (part <= HISTORY_LIBS || !lowest || held == 0))
+            return letters[part];
+    if (lowest && held > 0)
+        return live >= held - live ? '#' : ':';
+    return ' ';
 }
 
 static const struct history_card *card_of(const struct top_history *history,
@@ -129,7 +157,7 @@ uint64_t history_top_bytes(const struct top_history *history, const struct card 
     for (size_t i = 0; of && i < HISTORY_MOST_SECONDS; i++)
         if (of->of[i].second >= oldest)
             raise_second(&most, &of->of[i]);
-    uint64_t top = card->total_bytes, highest = max_u64(most.held_bytes, most.used_bytes);
+    uint64_t top = card->total_bytes, highest = most.tops[HISTORY_DRIVER];
     for (int halves = 0; halves < MOST_HALVES && highest <= top / 2; halves++)
         top /= 2;
     return top;

@@ -2,6 +2,7 @@
  * draws it: from their own timelines, and from what top has seen itself since it began. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,21 +13,31 @@
 enum { HISTORY_SECONDS = 60, HISTORY_MOST_SECONDS = 145 };
 enum { HISTORY_LEAST_ROWS = 2, HISTORY_ROWS = 4, HISTORY_MOST_ROWS = 20 };
 
+/* A card from its bottom up, as its bar has it from the left: # : + o - */
+enum { HISTORY_LIVE, HISTORY_IDLE, HISTORY_LIBS, HISTORY_OTHERS, HISTORY_DRIVER, HISTORY_PARTS };
+
 struct history_second {
-    uint64_t second; /* of CLOCK_MONOTONIC; 0: nothing is known */
-    uint64_t live_bytes, held_bytes, used_bytes;
+    uint64_t second;              /* of CLOCK_MONOTONIC; 0: nothing is known */
+    uint64_t tops[HISTORY_PARTS]; /* each part's, with all below it; others: at a look only */
 };
 
 struct top_history {
     size_t count;
     struct history_card {
         char bus_id[16];
+        uint64_t looked;                     /* second of the latest look; 0: there was none */
+        uint64_t others_bytes, driver_bytes; /* then */
+        bool read_again;                     /* the programs are others now */
         struct history_second of[HISTORY_MOST_SECONDS];
     } cards[VRAMGC_MAX_DEVICES];
 };
 
 /* At each look. */
 void history_note(struct top_history *history, const struct cards *cards);
+
+/* Other programs are shown from now on: what they held is read from their timelines, and the card's
+ * other memory is others'. */
+void history_forget_programs(struct top_history *history);
 
 /* What is drawn: so many seconds, in as many columns or fewer; how much memory is as high. */
 struct history_size {
@@ -38,7 +49,7 @@ struct history_size {
  * the least that no longer picture would exceed, so that it seldom changes. */
 uint64_t history_top_bytes(const struct top_history *history, const struct card *card);
 
-/* A row of the card's picture, the highest first: # live, : held, o of others. False: no program
+/* A row of the card's picture, the highest first, in the signs of its bar. False: no program
  * uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
                  struct history_size size, char *out);

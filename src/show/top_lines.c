@@ -64,6 +64,15 @@ static int before_columns(int columns) {
     return page_is_narrow(columns) ? 0 : 9;
 }
 
+/* As many words as there is room for; where the others begin. */
+static const char *add_words(struct text *text, const char *words, int columns) {
+    size_t length = bytes_of_columns(words, (size_t)columns - text->length);
+    const char *space = words[length] ? memrchr(words, ' ', length + 1) : NULL;
+    length = space ? (size_t)(space - words) : length;
+    text_add_n(text, words, length);
+    return words + length + strspn(words + length, " ");
+}
+
 void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, const char *rest,
                       int columns) {
     int before = before_columns(columns);
@@ -71,11 +80,15 @@ void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, co
         struct page_line *line = page_add_line(page, style);
         struct text text = TEXT_IN(line->text);
         text_format(&text, pid ? "%*llu  " : "%*.0llu  ", before, (unsigned long long)pid);
-        size_t length = bytes_of_columns(rest, (size_t)columns - text.length);
-        const char *space = rest[length] ? memrchr(rest, ' ', length + 1) : NULL;
-        length = space ? (size_t)(space - rest) : length;
-        text_add_n(&text, rest, length);
-        rest += length + strspn(rest + length, " ");
+        rest = add_words(&text, rest, columns);
+    }
+}
+
+void page_add_told(struct page *page, const char *words, int columns) {
+    while (*words) {
+        struct page_line *line = page_add_line(page, PAGE_PLAIN);
+        struct text text = TEXT_IN(line->text);
+        words = add_words(&text, words, columns);
     }
 }
 

@@ -45,6 +45,9 @@ void page_add_edges(struct page *page, enum page_style style, int columns, const
 void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, const char *rest,
                       int columns);
 
+/* So from the left edge. */
+void page_add_told(struct page *page, const char *words, int columns);
+
 /* One line of it, below the program above. */
 void page_add_cut(struct page *page, const char *rest, int columns);
 

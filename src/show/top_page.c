@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WITHOUT_IDLE = 48, WITH_LOAD = 100, FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
+enum { WITHOUT_IDLE = 48, WITH_GPU = 80, WITH_LOAD = 100, FIGURE_COLUMNS = 43, MOST_EVENTS = 32 };
 
 /* Where there is no room for it, held and live say it. */
 static int idle_columns(int columns) {
@@ -26,16 +26,16 @@ static int libs_columns(int columns) {
     return page_is_narrow(columns) ? 0 : 7;
 }
 
-/* Of the processor's side: GPU %, CPU % and RAM. */
+/* GPU %, and of the processor's side CPU % and RAM. */
 static int load_columns(int columns) {
-    return columns < WITH_LOAD ? 0 : 20;
+    return columns < WITH_GPU ? 0 : columns < WITH_LOAD ? 6 : 20;
 }
 
 /* Half of what a terminal has beyond 80 columns is the programs'. */
 static size_t program_columns(int columns) {
-    int least = columns < WITH_LOAD ? 80 : WITH_LOAD;
+    int least = columns < WITH_LOAD ? WITH_GPU : WITH_LOAD;
     return page_is_narrow(columns) ? (size_t)(columns - 27 - idle_columns(columns))
-           : columns < 80          ? 20
+           : columns < WITH_GPU    ? 20
                                    : 20 + (size_t)(columns - least) / 2;
 }
 
@@ -64,19 +64,23 @@ static void write_card_bar(struct page *page, const struct card *card, int colum
 
 /* ---- a card ---- */
 
-static void add_sensors(struct text *text, const struct card_sensors *sensors) {
-    if (sensors->busy_percent >= 0)
-        text_format(text, "  busy %d %%", sensors->busy_percent);
-    if (sensors->celsius >= 0)
-        text_format(text, "   %d C", sensors->celsius);
-    if (sensors->watts >= 0)
-        text_format(text, "   %d W", sensors->watts);
-    if (sensors->watts >= 0 && sensors->most_watts > 0)
-        text_format(text, " of %d W", sensors->most_watts);
+/* What has no room is left out whole. */
+static void add_if_room(struct text *text, size_t room, const char *format, int figure) {
+    char words[32];
+    int length = snprintf(words, sizeof words, format, figure);
+    text_add(text, figure >= 0 && text->length + (size_t)length <= room ? words : "");
 }
 
-/* Its name, how full it is, and how busy; in a low and narrow terminal in two lines, of which the
- * end may be cut. */
+static void add_sensors(struct text *text, const struct card_sensors *sensors, size_t room) {
+    add_if_room(text, room, "  busy %d %%", sensors->busy_percent);
+    add_if_room(text, room, "   %d C", sensors->celsius);
+    size_t before = text->length;
+    add_if_room(text, room, "   %d W", sensors->watts);
+    if (text->length > before && sensors->most_watts > 0)
+        add_if_room(text, room, " of %d W", sensors->most_watts);
+}
+
+/* Its name, how full it is, and how busy; in a low and narrow terminal in two lines. */
 static void write_card_title(struct page *page, const struct top_view *view,
                              const struct card *card, int columns) {
     char left[160], right[80] = "", sensors[80] = "";
@@ -87,9 +91,9 @@ static void write_card_title(struct page *page, const struct top_view *view,
         text_format(&full, "%.0f %% of %s MiB in use",
                     100 * (double)used / (double)max_u64(card->total_bytes, 1),
                     show_count(mib_rounded(card->total_bytes)).text);
-    if (card->sensors.known)
-        add_sensors(&busy, &card->sensors);
     bool narrow = page_is_narrow(columns), joined = narrow && view->low;
+    if (card->sensors.known)
+        add_sensors(&busy, &card->sensors, (size_t)columns - (joined ? full.length + 2 : 0));
     page_add_edges(page, PAGE_TITLE, columns, left, narrow ? "" : right);
     if (narrow)
         page_add(page, PAGE_PLAIN, "  %s%s", right, joined ? sensors : "");
@@ -140,9 +144,11 @@ static void add_percent(struct text *text, int percent) {
         text_format(text, " %5d", percent);
 }
 
-static void add_load(struct text *text, const struct card_row *row) {
+static void add_load(struct text *text, const struct card_row *row, int columns) {
     const struct vramgc_host_look *look = &row->process->record->file->host.latest;
     add_percent(text, row->gpu_percent);
+    if (columns < WITH_LOAD)
+        return;
     add_percent(text, row->process->cpu_percent);
     text_format(text, " %7s", look->time_ns ? show_count(mib_rounded(ram_bytes(look))).text : "-");
 }
@@ -150,9 +156,9 @@ static void add_load(struct text *text, const struct card_row *row) {
 static void write_heading(struct page *page, bool rows, int columns) {
     struct page_line *line = page_add_line(page, PAGE_HEADING);
     struct text text = TEXT_IN(line->text);
-    text_format(&text, "%9s %-*s %*s%*s%*s%*s %8s %s", rows ? "PID" : "",
+    text_format(&text, "%9s %-*s %*.*s%*s%*s%*s %8s %s", rows ? "PID" : "",
                 (int)program_columns(columns) - 1, rows ? "PROGRAM" : "", load_columns(columns),
-                rows && load_columns(columns) ? "GPU%  CPU% RAM MiB" : "", 8, rows ? "LIVE" : "",
+                load_columns(columns), rows ? "  GPU%  CPU% RAM MiB" : "", 8, rows ? "LIVE" : "",
                 idle_columns(columns), rows && idle_columns(columns) ? "IDLE" : "",
                 libs_columns(columns), rows && libs_columns(columns) ? "LIBS" : "", "HELD MiB",
                 rows && !page_is_narrow(columns) ? "#live :idle +libs" : "");
@@ -163,11 +169,10 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     bool chosen = row->process->pid == view->chosen_pid;
     struct page_line *line = page_add_line(page, chosen ? PAGE_CHOSEN : PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
-    text_format(&text, "%c%8llu ", adding->bytes ? '+' : ' ',
-                (unsigned long long)row->process->pid);
+    text_format(&text, "%9llu ", (unsigned long long)row->process->pid);
     add_program(&text, row->process->record->file, program_columns(columns));
     if (load_columns(columns))
-        add_load(&text, row);
+        add_load(&text, row, columns);
     text_format(&text, " %7s", show_count(mib_rounded(row->live_bytes)).text);
     if (idle_columns(columns))
         text_format(&text, " %7s", show_count(mib_rounded(row->idle_bytes)).text);
@@ -256,7 +261,7 @@ static void write_cards(struct page *page, const struct top_view *view, int colu
     }
     page->cards_end = page->count;
     if (!sensors)
-        page_add(page, PAGE_PLAIN, "%s", "No NVML: load, heat and power are not known.");
+        page_add_told(page, "No NVML: load, heat and power are not known.", columns);
 }
 
 /* ---- what happened last ---- */
@@ -331,6 +336,18 @@ static void write_strangers(struct page *page, const struct top_view *view, int 
 
 /* ---- all ---- */
 
+static void say_none(struct page *page, const struct top_view *view, int columns) {
+    char line[PAGE_WIDEST];
+    struct text text = TEXT_IN(line);
+    if (*view->filter)
+        text_format(&text, "No program under vramgc matches \"%s\".", view->filter);
+    else
+        text_add(&text, view->some_only ? "None of these processes runs under vramgc now."
+                                        : "None runs now. `vramgc run COMMAND` starts one.");
+    page_add_told(page, line, columns);
+    page_add(page, PAGE_PLAIN, "%s", "");
+}
+
 void top_page(struct page *page, const struct top_view *view, int columns) {
     char left[80], right[16] = "";
     struct text text = TEXT_IN(left);
@@ -348,15 +365,8 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     page_add_edges(page, PAGE_TITLE, columns, left, right);
     if (!view->low)
         page_add(page, PAGE_PLAIN, "%s", "");
-    if (view->running.count == 0) {
-        if (*view->filter)
-            page_add(page, PAGE_PLAIN, "No program under vramgc matches \"%s\".", view->filter);
-        else
-            page_add(page, PAGE_PLAIN, "%s",
-                     view->some_only ? "None of these processes runs under vramgc now."
-                                     : "None runs now. `vramgc run COMMAND` starts one.");
-        page_add(page, PAGE_PLAIN, "%s", "");
-    }
+    if (view->running.count == 0)
+        say_none(page, view, columns);
     write_cards(page, view, columns);
     write_strangers(page, view, columns);
     write_events(page, view, columns);

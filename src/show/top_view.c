@@ -3,6 +3,7 @@
 #include "read/processor.h"
 #include "read/program.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,35 +45,67 @@ static bool is_one_of(uint64_t pid, const uint64_t *pids, size_t pid_count) {
     return pid_count == 0;
 }
 
-/* By its number, and by a word of it, where these are asked for. */
-static bool is_wanted(const struct top_view *view, const struct running_process *process,
-                      const uint64_t *pids, size_t pid_count) {
-    return is_one_of(process->pid, pids, pid_count) &&
-           program_has_word(process->record->file, view->filter);
+static void keep_numbers(struct running *running, const uint64_t *pids, size_t pid_count) {
+    size_t kept = 0;
+    for (size_t i = 0; i < running->count; i++)
+        if (is_one_of(running->list[i].pid, pids, pid_count))
+            running->list[kept++] = running->list[i];
+        else
+            stats_file_free(running->list[i].record);
+    running->count = kept;
+}
+
+/* Those with the word come first, as they were. How many they are. */
+static size_t sort_by_word(struct running *running, const char *word) {
+    size_t kept = 0;
+    for (size_t i = 0; i < running->count; i++)
+        if (program_has_word(running->list[i].record->file, word)) {
+            struct running_process process = running->list[i];
+            running->list[i] = running->list[kept];
+            running->list[kept++] = process;
+        }
+    return kept;
+}
+
+/* The cards stay, with the programs that have no such word as others. */
+static void keep_word(struct top_view *view) {
+    struct running *running = &view->running;
+    size_t kept = sort_by_word(running, view->filter);
+    view->cards = cards_of(running, view->all_cards);
+    cards_hide(&view->cards, running->list + kept);
+    while (running->count > kept)
+        stats_file_free(running->list[--running->count].record);
+}
+
+static void keep_choice(struct top_view *view) {
+    bool runs = false;
+    for (size_t i = 0; i < view->running.count; i++)
+        runs = runs || view->running.list[i].pid == view->chosen_pid;
+    view->chosen_pid = runs ? view->chosen_pid : 0;
+}
+
+/* What was seen of the programs is of those with another word. */
+static void note_history(struct top_view *view) {
+    if (strcmp(view->history_filter, view->filter) != 0)
+        history_forget_programs(&view->history);
+    text_copy(view->history_filter, sizeof view->history_filter, view->filter);
+    history_note(&view->history, &view->cards);
 }
 
 void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) {
+    view->all_cards = pid_count == 0;
     view->some_only = pid_count > 0 || *view->filter;
     struct running *running = &view->running;
     cards_free(&view->cards);
     running_free(running);
     *running = running_find();
     processor_note(running);
-    size_t kept = 0;
-    uint64_t chosen_pid = 0;
-    for (size_t i = 0; i < running->count; i++)
-        if (is_wanted(view, &running->list[i], pids, pid_count)) {
-            chosen_pid = running->list[i].pid == view->chosen_pid ? view->chosen_pid : chosen_pid;
-            running->list[kept++] = running->list[i];
-        } else {
-            stats_file_free(running->list[i].record);
-        }
-    running->count = kept;
-    view->chosen_pid = chosen_pid;
-    view->cards = cards_of(running, !view->some_only);
+    keep_numbers(running, pids, pid_count);
+    keep_word(view);
+    keep_choice(view);
     if (view->cards.count > 0)
         qsort(view->cards.list, view->cards.count, sizeof *view->cards.list, by_number);
-    history_note(&view->history, &view->cards);
+    note_history(view);
     sort_order = view->sort;
     for (size_t i = 0; i < view->cards.count; i++)
         qsort(view->cards.list[i].rows, view->cards.list[i].row_count,

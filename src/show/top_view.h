@@ -20,6 +20,7 @@ struct top_view {
     enum top_sort sort;
     uint64_t chosen_pid; /* its details are shown; 0: none */
     bool some_only;      /* others may run */
+    bool all_cards;      /* also those that no program uses */
     size_t most_events;
     size_t history_rows; /* of the latest minute; 0: none is drawn */
     bool low;            /* a terminal of few lines: what another line says, too, is left out */
@@ -27,10 +28,11 @@ struct top_view {
     char
         filter[48]; /* of programs with this in their command, in letters of any case; empty: all */
     struct top_history history;
+    char history_filter[48]; /* of which programs it is */
 };
 
 /* Reads all anew. pids: only these processes; none: all of this user. Of them
- * those that pass the filter. */
+ * those that pass the filter; on cards the rest are others. */
 void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count);
 
 /* The next process below (step 1) or above (-1) the chosen one becomes it. */

@@ -4,6 +4,7 @@
 
 #include "base/nvml.h"
 #include "base/process_stat.h"
+#include "base/program_name.h"
 #include "base/text.h"
 #include "cuda/real.h"
 #include "track/device.h"
@@ -64,8 +65,9 @@ static void look(const struct nvml *nvml, struct device *device, nvml_card card)
     for (; kept < VRAMGC_MAX_NEIGHBOURS && count > 0; kept++, count--) {
         struct nvml_user user = take_largest(users.list, count);
         struct vramgc_neighbour *neighbour = &out->list[kept];
-        text_copy(neighbour->name, sizeof neighbour->name,
-                  own_bytes ? process_stat(user.pid).name : "");
+        *neighbour->name = 0;
+        if (own_bytes)
+            program_of_process(user.pid, neighbour->name, sizeof neighbour->name);
         figure_set(&neighbour->pid, user.pid);
         figure_set(&neighbour->started_here, own_bytes && started_here(user.pid));
         figure_set(&neighbour->bytes, user.bytes);

@@ -65,6 +65,7 @@ static const struct field {
     NUMBER(devices[0].owners_at_oom.list[0].blocks),
     NUMBER(devices[0].owners_at_oom.live_bytes),
     TEXT(devices[0].name),
+    NUMBER(devices[0].stats.other_bytes.current),
     NUMBER(devices[0].total_bytes)};
 
 static int set_text(int file, const struct field *field, const char *value) {

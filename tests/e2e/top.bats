@@ -35,8 +35,8 @@ adds_up() {
 import re, sys
 sums, so_far = 0, 0
 for line in open(sys.argv[1]):
-    figures = re.findall(r"\d[\d,]*", line[30:63])
-    if re.match(r"^[ +][ \d]{7}\d [^ ]|^\+ ", line):
+    figures = re.findall(r"\d[\d,]*", line[30:])
+    if re.match(r"^[ \d]{8}\d [^ ]|^\+ ", line):
         so_far += int(figures[-1].replace(",", ""))
     elif line.startswith("="):
         assert so_far == int(figures[-1].replace(",", "")), (so_far, line)
@@ -57,8 +57,8 @@ PYTHON
     cat out
     adds_up out
     equal "$(grep -cE '^GPU ' out)" 2
-    grep -qE "^[ +] +$first launch.py --xformers +1,800 +176 +72 +2,048 #" out
-    grep -qE "^[ +] +$held launch.py --xformers +2,000 +128 +72 +2,200 #" out
+    grep -qE "^ +$first launch.py --xformers +- +1,800 +176 +72 +2,048 #" out
+    grep -qE "^ +$held launch.py --xformers +- +2,000 +128 +72 +2,200 #" out
     grep -qE '^= +card +24,576$' out
     grep -qE '^= +card +8,192$' out
     grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
@@ -145,7 +145,9 @@ called() {
     export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
     head=' +PID PROGRAM +GPU%  CPU% RAM MiB    LIVE'
     SIMGPU_BUSY=42 SIMGPU_OTHERS=$held:9GiB TERM=vt100 on_screen "
-        see ^GPU 0
+        see ^ +PID PROGRAM +GPU% +LIVE
+        see ^ +$held launch.py --xformers +42 +[1-9]
+        resize 24 79
         unseen GPU%
         resize 24 100
         see ^$head
@@ -164,6 +166,68 @@ called() {
         see ^ +$held launch.py --xformers +- +[1-9][0-9]* +13,312
         type q
         end 0" "$held"
+}
+
+# What is not the program's on a card of 24 GiB: 7 GiB of contexts, then 8 GiB of another program.
+@test "top: the picture has the signs of the bar, and what others had before top began is not drawn" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold plain a
+    SIMGPU_OTHERS=$held:9GiB "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE '^  \[#+-{15,} +\]$' out
+    grep -qE '^  \| {59}-\|$' out
+    equal "$(grep -cE '^  \|.*o.*\|' out)" 0
+    SIMGPU_OTHERS=$held:2100MiB,$$:8GiB "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE '^  \[#+o{15,} +\]$' out
+    grep -qE '^  \| {59}o\|$' out
+    SIMGPU_OTHERS=$held:2100MiB,$$:8GiB TERM=vt100 on_screen "
+        see ^  . {50,}ooo+.\$
+        type q
+        end 0" "$held"
+    "$make_file" set a 'devices[0].stats.other_bytes.current' 1800000000
+    SIMGPU_OTHERS=$held:2100MiB "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE '^  \| *\++\|' out
+}
+
+@test "top: the word changes whose the picture is" {
+    hold plain a
+    first=$held
+    called a 'python Unique-Left.py'
+    hold plain b
+    called b 'python Unique-Right.py'
+    TERM=vt100 on_screen "
+        see 2 programs under
+        twice ^  [|]#{60}[|]
+        type /
+        type unique-left
+        see ^ */unique-left_
+        see 1 program under
+        see ^\\+ +Unique-Right.py, pid $held +2,0
+        see ^  [|]o{60}[|]\$
+        type \\x7f\\x7f\\x7f\\x7f
+        see 2 programs under
+        unseen ^\\+ +Unique-Right.py, pid
+        type \\r
+        see ^ q quit   s sort
+        type q
+        end 0" "$first" "$held"
+}
+
+# In a folder of that name, as web UIs are started.
+@test "top --once: another program of Python by its folder and script, not as Python" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold plain a
+    mkdir ComfyUI
+    echo 'import time; time.sleep(3600)' >ComfyUI/main.py
+    (cd ComfyUI && exec python3 -u main.py --listen 3>&-) &
+    other=$!
+    echo "$other" >>"$work/pids"
+    until tr '\0' ' ' <"/proc/$other/cmdline" | grep -q main.py; do sleep 0.05; done
+    SIMGPU_OTHERS=$held:2100MiB,$other:4GiB "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE "^\+ +ComfyUI: main.py, pid $other +4,096 o" out
 }
 
 # Other programs of this machine may run under vramgc, and have cards of these numbers: only the cards' lines are sure.
@@ -212,6 +276,11 @@ called() {
     run "$vramgc" top --plain --once no-such-word
     equal "$status" 1
     contains "$output" ' no program under vramgc matches no-such-word'
+    "$vramgc" top --once no-such-word "$held" >out || true
+    cat out
+    adds_up out # the card stays
+    grep -qE '^GPU 0 ' out
+    grep -qE "^\+ +unique-main.py, pid $held +2,048 o" out
     "$make_file" set a working_folder /opt/ComfyUI/
     "$vramgc" top --once comfyui | grep -qE "^ +$first ComfyUI: Unique-Main" # as `vramgc list` has it
     "$vramgc" top --plain --once comfyui | grep -qE "ooms [0-9]+  ComfyUI: Unique-Main.py --left-only$"
@@ -333,6 +402,24 @@ called() {
     equal "$(wc -L <forty)" 40
     equal "$(wc -L <fifty)" 50
     equal "$(awk '/^[ +=] .* [0-9,]+$/ {gsub(",",""); sum += /^=/ ? 0 : $NF} /^=/ {print sum == $NF; sum = 0}' forty | sort -u)" 1
+}
+
+@test "top: in 40 columns nothing that is said ends within a word, nor a card's load within a figure" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold plain a
+    SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+        see GPU 0
+        resize 12 40
+        see ^  9 % of 24,576 MiB in use  busy 0 %\$
+        type q
+        end 0" "$held"
+    LD_LIBRARY_PATH='' TERM=vt100 on_screen "
+        see None of these
+        resize 12 40
+        see ^None of these processes runs under\$
+        see ^vramgc now.\$
+        type q
+        end 0" 1
 }
 
 @test "top --plain: lines for a log, until it is ended" {

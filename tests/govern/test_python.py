@@ -286,6 +286,7 @@ class WholePyTorch(unittest.TestCase):
                 "enough came",
                 "own memory went first",
                 "only what was idle went",
+                "each knows the other by its folder and script",
                 "it ended well",
             ],
         )

@@ -10,13 +10,13 @@ UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/read/derived.c
 UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
-UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c)
+UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c program_name.c)
 UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
 UNIT_host_rule = src/host/rule.c
 UNIT_host_files = src/host/files.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c src/base/parse.c
 UNIT_peak = src/judge/peak.c
-UNIT_webui = src/judge/webui.c src/read/program.c src/base/text.c
+UNIT_webui = src/judge/webui.c src/read/program.c src/base/program_name.c src/base/process_stat.c src/base/text.c
 UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/python/phases.c

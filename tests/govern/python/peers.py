@@ -4,6 +4,7 @@ line of JSON for each check: name, ok, and what was seen.
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -34,6 +35,11 @@ def say(name, ok, **seen):
     print(json.dumps({"check": name, "ok": bool(ok), **seen}), flush=True)
 
 
+def each_knows_the_other():
+    paths = os.environ["VRAMGC_OUT"], os.environ["VRAMGC_OUT"] + ".first"
+    return [b"\0python: peers.py\0" in pathlib.Path(path).read_bytes() for path in paths]
+
+
 def second():
     environment = os.environ | {"VRAMGC_OUT": os.environ["VRAMGC_OUT"] + ".first"}
     command = [sys.executable, __file__, "first"]
@@ -54,6 +60,8 @@ def second():
         giver.stdin.close()
         left, kept = map(int, giver.stdout.readline().split())
         say("only what was idle went", left == kept == 300, seen=[left, kept])
+    known = each_knows_the_other()
+    say("each knows the other by its folder and script", all(known), seen=known)
     say("it ended well", giver.returncode == 0)
 
 
