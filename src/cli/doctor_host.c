@@ -27,8 +27,9 @@ static void check_library(void) {
         finding(MARK_WRONG, "library", "%s", error);
 }
 
-/* The loader says one line of what it does not find, and goes on without it. */
-static void check_preloaded(const char *path) {
+/* The loader says one line of what it does not find, and goes on without it. False: nothing is to
+ * be said of this one alone. */
+static bool check_preloaded(const char *path) {
     if (strchr(path, '/') && access(path, R_OK))
         finding(MARK_WRONG, "LD_PRELOAD", "%s is not there: the loader leaves it out", path);
     else if (strstr(path, "libvramgc.so"))
@@ -36,23 +37,30 @@ static void check_preloaded(const char *path) {
     else if (strstr(path, "tcmalloc") || strstr(path, "jemalloc") || strstr(path, "mimalloc"))
         finding(MARK_OK, "LD_PRELOAD", "%s, for host memory; vramgc goes before it", path);
     else
-        finding(MARK_NOTE, "LD_PRELOAD", "%s: vramgc goes before it", path);
+        return false;
+    return true;
 }
 
 static void check_preloads(void) {
     const char *list = getenv("LD_PRELOAD");
-    char path[PATH_MAX];
+    char path[PATH_MAX], first[PATH_MAX] = "";
+    size_t others = 0;
     if (!list || !*list)
         finding(MARK_OK, "LD_PRELOAD",
                 "empty; where a webui.sh would add TCMalloc, vramgc run does");
     while (list && *list) {
         size_t length = strcspn(list, " :");
         snprintf(path, sizeof path, "%.*s", (int)length, list);
-        if (length > 0)
-            check_preloaded(path);
+        if (length > 0 && !check_preloaded(path) && others++ == 0)
+            text_copy(first, sizeof first, path);
         list += length;
         list += *list != 0;
     }
+    if (others == 1)
+        finding(MARK_NOTE, "LD_PRELOAD", "%s: vramgc goes before it", first);
+    else if (others > 1)
+        finding(MARK_NOTE, "LD_PRELOAD", "%s and %zu more: vramgc goes before them", first,
+                others - 1);
 }
 
 /* Another than the library and the driver. */

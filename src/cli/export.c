@@ -142,7 +142,8 @@ const struct command export_command = {
     "export",
     "[FILE|PID...]",
     "the statistics for other tools: a spreadsheet, Prometheus, Perfetto, PyTorch",
-    "Without FILE, the newest run that is kept; --prometheus: all processes that run. "
+    "Without FILE, the newest run that is kept; --prometheus: all processes that run, and those "
+    "that have ended within five minutes. "
     "A file of a running process is read as it is now: with --every the collector sees it. "
     "Exit status as for report.\n",
     FLAGS(flags),

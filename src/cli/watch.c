@@ -279,6 +279,14 @@ static bool take_pids(char *const *operands, int count) {
     return true;
 }
 
+static void say_no_rule(void) {
+    if (self.tests)
+        complain("there is no rule to test. Type: vramgc watch --test --on 'oom:echo {}'");
+    else
+        complain("there is no rule. Type, for a notification when memory runs out: vramgc watch "
+                 "--on 'oom:notify-send vramgc {}'");
+}
+
 static int watch_main(struct args *args) {
     static struct alert_rules rules;
     const struct option_info *on = settings_find("on");
@@ -298,8 +306,7 @@ static int watch_main(struct args *args) {
     }
     park_idle_begin(park_ns);
     if (rules.count == 0 && (self.tests || !park_ns)) {
-        complain("what starts which command? vramgc watch --on 'oom:notify-send vramgc {}', or "
-                 "--park 5m");
+        say_no_rule();
         return STATUS_USAGE;
     }
     struct sigaction action = {.sa_handler = note_signal};

@@ -32,6 +32,14 @@ static struct text begin_message(struct alert *alert) {
 
 /* ---- out of memory ---- */
 
+/* Of several sentences the first: a notification has room for what happened and what helps. */
+static void add_first(struct text *text, const char *before, const char *sentences) {
+    const char *end = strstr(sentences, ". ");
+    if (*sentences)
+        text_add(text, before);
+    text_add_n(text, sentences, end ? (size_t)(end - sentences) + 1 : strlen(sentences));
+}
+
 /* Whoever is told now needs no time since the program began, nor how often it was told before. */
 static void say_oom(struct alert *alert, struct stats_file *record, const struct tally *tally) {
     struct verdict verdict = verdict_of(&record, 1);
@@ -41,10 +49,8 @@ static void say_oom(struct alert *alert, struct stats_file *record, const struct
     text_add(&text, show_count(alert->times).text);
     alert->count_length = text.length - alert->count;
     text_format(&text, "x%s", verdict.what + verdict.clock + verdict.clock_length);
-    if (*verdict.cause)
-        text_format(&text, " Cause: %s", verdict.cause);
-    if (*verdict.todo)
-        text_format(&text, " Do: %s", verdict.todo);
+    add_first(&text, " ", verdict.cause);
+    add_first(&text, " Do: ", verdict.todo);
     const struct vramgc_refusal *refusal = tally->failed_refusal;
     alert->request_bytes = refusal ? refusal->request_bytes : 0;
     if (refusal && refusal->cause != VRAMGC_REFUSAL_HOST)

@@ -121,23 +121,25 @@ static bool runs(const struct stats_peek *peek) {
     return process_lives(peek->pid, peek->process_start);
 }
 
-static uint64_t age_ns(const struct stats_peek *peek, uint64_t now_ns) {
+uint64_t kept_age_ns(const struct stats_peek *peek) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     uint64_t ended_ns = peek->started_unix_ns + minus_u64(peek->latest_ns, peek->started_ns);
-    return minus_u64(now_ns, ended_ns);
+    return minus_u64((uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec, ended_ns);
 }
 
 /* Not seen from here, in another container or on another machine with the same home. */
-static bool may_run_elsewhere(const struct stats_peek *peek, uint64_t now_ns) {
+static bool may_run_elsewhere(const struct stats_peek *peek) {
     const uint64_t day_ns = 24 * 3600 * SECOND_NS;
-    return peek->end == VRAMGC_END_UNKNOWN && age_ns(peek, now_ns) < day_ns;
+    return peek->end == VRAMGC_END_UNKNOWN && kept_age_ns(peek) < day_ns;
 }
 
-static bool may_go(const struct stats_peek *peek, uint64_t now_ns) {
-    return !runs(peek) && !may_run_elsewhere(peek, now_ns);
+static bool may_go(const struct stats_peek *peek) {
+    return !runs(peek) && !may_run_elsewhere(peek);
 }
 
-static bool is_old(const struct stats_peek *peek, uint64_t now_ns, uint64_t keep_ns) {
-    return keep_ns > 0 && age_ns(peek, now_ns) > keep_ns;
+static bool is_old(const struct stats_peek *peek, uint64_t keep_ns) {
+    return keep_ns > 0 && kept_age_ns(peek) > keep_ns;
 }
 
 static void remove_beside(const char *path, const char *ending) {
@@ -160,16 +162,13 @@ static void remove_with_all(const char *path) {
 }
 
 void kept_prune(const struct options *options) {
-    struct timespec now;
     struct kept kept = find_in_folders();
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t now_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
     size_t counts[2] = {0}; /* an out-of-memory is not pushed out by runs that went well */
     for (size_t i = 0; i < kept.count; i++) {
         const struct kept_file *file = &kept.files[i];
         bool surplus = counts[file->peek.went_wrong]++ >= options->keep && options->keep > 0;
-        if ((surplus || is_old(&file->peek, now_ns, options->keep_for)) &&
-            may_go(&file->peek, now_ns) && is_mine(file->path))
+        if ((surplus || is_old(&file->peek, options->keep_for)) && may_go(&file->peek) &&
+            is_mine(file->path))
             remove_with_all(file->path);
     }
     kept_free(&kept);

@@ -1,6 +1,7 @@
 /* records.c: see records.h. A file that cannot be read must not keep the others from being told. */
 #include "read/records.h"
 #include "read/complain.h"
+#include "base/base.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -75,15 +76,21 @@ struct records records_load_or_hint(char *const *paths, size_t count, const char
     return records;
 }
 
+/* Prometheus takes a sample for that of now for so long (--query.lookback-delta): whoever collects
+ * less often has gaps all the same. */
+#define LATELY_NS (300 * SECOND_NS)
+
 struct records records_load_running(char *const *paths, size_t count) {
     if (count > 0)
         return load(paths, count, RECORDS_HINT);
     struct kept kept = kept_find();
     struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
     for (size_t i = 0; running.files && i < kept.count; i++)
-        if (process_lives(kept.files[i].peek.pid, kept.files[i].peek.process_start))
+        if (process_lives(kept.files[i].peek.pid, kept.files[i].peek.process_start) ||
+            kept_age_ns(&kept.files[i].peek) < LATELY_NS)
             running.files[running.count++] = kept.files[i];
     struct records records = records_load_kept(&running, running.count);
+    records.lately = true;
     free(running.files);
     kept_free(&kept);
     return records;

@@ -9,6 +9,7 @@
 struct records {
     struct stats_file **list;
     size_t count;
+    bool lately;   /* what runs, and what has ended lately */
     bool complete; /* false: a file could not be read, which was complained about */
 };
 
@@ -21,7 +22,7 @@ struct records records_load(char *const *paths, size_t count);
 #define RECORDS_HINT "; `vramgc list` shows what is kept"
 struct records records_load_or_hint(char *const *paths, size_t count, const char *hint);
 
-/* Without paths, all processes that run now. */
+/* Without paths, all processes that run now, and those that have ended within five minutes. */
 struct records records_load_running(char *const *paths, size_t count);
 
 /* The first so many of what is kept. */

@@ -6,6 +6,7 @@
 #include "read/derived.h"
 #include "show/host_block.h"
 #include "show/summary.h"
+#include "judge/tally.h"
 #include "base/parse.h"
 #include "base/text.h"
 
@@ -63,6 +64,13 @@ static bool is_first(const struct records *records, size_t index) {
     return true;
 }
 
+/* What a program has now it has no longer once it has ended, so that sums are right; totals and
+ * peaks stay. Of files that were named all is told. */
+static bool is_told(const struct records *records, size_t index, bool of_now) {
+    bool over = records->lately && records->list[index]->state != PROCESS_RUNNING;
+    return is_first(records, index) && !(of_now && over);
+}
+
 /* What stays the same from run to run: of "/usr/bin/python3 -u launch.py --lowvram" launch.py, of
  * "python -m comfy.cli" comfy.cli. */
 struct named {
@@ -83,14 +91,19 @@ static struct named name_of(const struct vramgc_file *file) {
     return named;
 }
 
+/* Those that run, in the order of their start; then those that have ended, the latest first: the
+ * next run has the series of the one before it. */
 static bool is_before(const struct records *records, size_t i, size_t j) {
     const struct vramgc_file *a = records->list[i]->file, *b = records->list[j]->file;
+    bool runs = records->list[i]->state == PROCESS_RUNNING;
+    if (runs != (records->list[j]->state == PROCESS_RUNNING))
+        return runs;
     if (a->started_unix_ns != b->started_unix_ns)
-        return a->started_unix_ns < b->started_unix_ns;
+        return (a->started_unix_ns < b->started_unix_ns) == runs;
     return a->pid != b->pid ? a->pid < b->pid : i < j; /* a copy */
 }
 
-/* Which one of several of the same name, in the order of their start. */
+/* Which one of several of the same name. */
 static size_t slot_of(const struct records *records, size_t index, const struct named *program) {
     size_t slot = 0;
     for (size_t i = 0; i < records->count; i++) {
@@ -143,10 +156,11 @@ static void write_sample(FILE *out, const struct family *family, const struct re
 
 static void write_family(FILE *out, const struct records *records, const struct family *family) {
     bool of_process = family->host || family->stat->group == STAT_PROCESS_TOTAL;
+    bool of_now = !family->peak && (family->host || family->stat->group == STAT_DEVICE_GAUGE);
     write_head(out, family);
     for (size_t i = 0; i < records->count; i++) {
         const struct vramgc_file *file = records->list[i]->file;
-        if (!is_first(records, i))
+        if (!is_told(records, i, of_now))
             continue;
         if (of_process)
             write_sample(out, family, records, i, NULL);
@@ -202,7 +216,8 @@ static void write_derived(FILE *out, const struct records *records, enum derived
                                   .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
+        for (size_t j = 0; is_told(records, i, true) && j < records->list[i]->file->device_count;
+             j++) {
             const struct vramgc_device *device = &records->list[i]->file->devices[j];
             struct derived figure = derived_figure(id, device);
             if (!device->present || !figure.known)
@@ -218,7 +233,7 @@ static void write_info(FILE *out, const struct records *records) {
         .name = "process",
         .suffix = "_info",
         .type = "gauge",
-        .help = "a process under vramgc; 1 while it runs, 0 when it has ended",
+        .help = "a process under vramgc; 1 while it runs, 0 for five minutes after its end",
         .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++) {
@@ -254,6 +269,26 @@ static uint64_t start_of(const struct vramgc_file *file) {
     return file->started_unix_ns;
 }
 
+/* What the report calls an out-of-memory, as alerts do. Without one there is no sample. */
+static void write_latest_oom(FILE *out, const struct records *records) {
+    const struct family family = {
+        .name = "latest_oom_time_ns",
+        .suffix = "",
+        .type = "gauge",
+        .help = "when the program was last out of memory, since 1970; none: it never was",
+        .unit = UNIT_NS};
+    write_head(out, &family);
+    for (size_t i = 0; i < records->count; i++) {
+        struct tally tally = tally_of(&records->list[i], 1);
+        if (!is_first(records, i) || !tally.failed_refusal || tally_all_went_on(&tally))
+            continue;
+        write_name(out, &family);
+        write_labels(out, records, i, NULL);
+        write_value(out, family.unit,
+                    records->list[i]->file->started_unix_ns + tally.failed_refusal->time_ns);
+    }
+}
+
 static void write_processes(FILE *out, const struct records *records) {
     const struct family number = {.name = "process_pid",
                                   .suffix = "",
@@ -277,7 +312,8 @@ static void write_memory(FILE *out, const struct records *records) {
                                   .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
+        for (size_t j = 0; is_told(records, i, true) && j < records->list[i]->file->device_count;
+             j++) {
             const struct vramgc_device *device = &records->list[i]->file->devices[j];
             if (!device->present)
                 continue;
@@ -300,7 +336,8 @@ static void write_limits(FILE *out, const struct records *records, bool cap) {
                                   .unit = UNIT_COUNT};
     write_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_first(records, i) && j < records->list[i]->file->device_count; j++) {
+        for (size_t j = 0; is_told(records, i, true) && j < records->list[i]->file->device_count;
+             j++) {
             const struct vramgc_file *file = records->list[i]->file;
             if (!file->devices[j].present)
                 continue;
@@ -315,6 +352,7 @@ static void write_limits(FILE *out, const struct records *records, bool cap) {
 void export_prometheus(FILE *out, const struct records *records) {
     write_info(out, records);
     write_processes(out, records);
+    write_latest_oom(out, records);
     write_memory(out, records);
     write_limits(out, records, false);
     write_limits(out, records, true);

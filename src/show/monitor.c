@@ -13,12 +13,13 @@
 
 #define OF_PROCESS "on (instance, program, folder, slot)"
 
-/* for: how long it must have been so. */
+/* for: how long it must have been so. An out-of-memory is told by its time: a count is new with the
+ * program that ends by it, and a new count is no increase. */
 static const struct {
     const char *name, *lasts, *summary, *expression;
 } rules[] = {
     {"VramgcOutOfMemory", "0m", "{{ $labels.program }} ran out of GPU memory",
-     "increase(vramgc_ooms_total[5m]) > 0"},
+     "time() - max by (instance, program, folder) (vramgc_latest_oom_time_seconds) < 300"},
     {"VramgcCardFull", "5m", "GPU {{ $labels.bus_id }} is {{ $value | humanizePercentage }} full",
      "max by (instance, bus_id) (vramgc_used_bytes / ignoring (name) vramgc_device_memory_bytes) "
      "> 0.95"},

@@ -44,6 +44,16 @@ says() {
     says 'note neighbours VRAMGC_PEERS is off'
 }
 
+@test "doctor: what else is preloaded is one line" {
+    setup_device
+    for name in a b c; do cp "$built/libempty.so" "$name.so"; done
+    LD_PRELOAD="$PWD/a.so:$PWD/b.so $PWD/c.so" run "$vramgc" doctor
+    says "note LD_PRELOAD $PWD/a.so and 2 more: vramgc goes before them"
+    equal "$(grep -c LD_PRELOAD <<<"$output")" 1
+    LD_PRELOAD=$PWD/a.so run "$vramgc" doctor
+    says "note LD_PRELOAD $PWD/a.so: vramgc goes before it"
+}
+
 @test "doctor: no driver, no library, a wrong setting, a preload that is not there: each is WRONG, and the status is 1" {
     rm "$library"
     LD_PRELOAD="$work/gone/libjemalloc.so.2" VRAMGC_TRESHOLD=70 run "$vramgc" doctor

@@ -165,8 +165,10 @@ def case(alert, at, summary, *inputs, **labels):
                         "alert_rule_test": [{"alertname": alert, "eval_time": at, "exp_alerts": expected}]})
 print_tests = []
 whole = {"program": "launch.py", "folder": "ui", "slot": "0", "device": "0", "bus_id": "0000:01:00.0"}
-case("VramgcOutOfMemory", "10m", "launch.py ran out of GPU memory", series("vramgc_ooms_total", device, "0x7 1x20"), **whole)
-case("VramgcOutOfMemory", "20m", None, series("vramgc_ooms_total", device, "0x7 1x20"))
+# It began and ended between two scrapes; its series moves to another slot when the next one begins.
+oom = [series("vramgc_latest_oom_time_seconds", process.replace('"0"', f'"{slot}"'), values) for slot, values in enumerate(("_x7 400x2", "_x9 400x3"))]
+case("VramgcOutOfMemory", "10m", "launch.py ran out of GPU memory", *oom, program="launch.py", folder="ui")
+case("VramgcOutOfMemory", "20m", None, *oom)
 case("VramgcInternalError", "10m", "vramgc has a fault in launch.py: please report it", series("vramgc_internal_errors_total", process, "0x7 1x20"), program="launch.py", folder="ui", slot="0")
 card = series("vramgc_device_memory_bytes", device[:-1] + ',name="card"}', f"{8 * GIB}x60")
 case("VramgcCardFull", "10m", "GPU 0000:01:00.0 is 98.75% full", series("vramgc_used_bytes", device, f"{7.9 * GIB}x60"), card, bus_id="0000:01:00.0")
@@ -202,6 +204,54 @@ PYTHON
     await now.prom
     kill "$exporter"
     contains "$(cat now.prom)" 'vramgc_held_bytes{'
+}
+
+# ended_ago SECONDS FILE [SCENARIO]: a program that ended so long ago.
+ended_ago() {
+    "$make_file" "${3:-fragmented}" "$2"
+    "$make_file" set "$2" latest_ns 0 started_unix_ns "$(($(date +%s) - $1))000000000"
+}
+
+@test "export --prometheus: a program that has ended stays for five minutes, with what happened and without what it held" {
+    ended_ago 280 vramgc-a.1.vramgc
+    ended_ago 320 vramgc-a.2.vramgc
+    "$vramgc" export --prometheus >ended.prom
+    equal "$(grep -c '^vramgc_process_info{.* 0$' ended.prom):$(grep -c '^vramgc_process_info' ended.prom)" 1:1
+    grep -q '^vramgc_ooms_total{program="launch.py",.* 2$' ended.prom
+    grep -q '^vramgc_held_bytes_peak{' ended.prom
+    equal "$(grep -E '^vramgc_(held_bytes|live_bytes|used_bytes|device_memory_bytes|host_anon_bytes|idle_share|cap_bytes)[{]' ended.prom)" ''
+    equal "$("$vramgc" export --prometheus vramgc-a.1.vramgc | grep -c '^vramgc_held_bytes{')" 1
+    # The one that runs has the series that the ended one had; of those the latest is next.
+    "$make_file" plain vramgc-a.3.vramgc pid $$
+    ended_ago 20 vramgc-a.4.vramgc plain
+    "$vramgc" export --prometheus >now.prom
+    equal "$(sed -n 's/^vramgc_process_info.*slot="\([0-9]\)".* \([01]\)$/\1:\2/p' now.prom | sort | tr '\n' ' ')" '0:1 1:0 2:0 '
+    equal "$(sed -n 's/^vramgc_held_bytes{.*slot="\([0-9]\)".*/\1/p' now.prom)" 0
+    equal "$(sed -n 's/^vramgc_ooms_total{.*slot="\([0-9]\)".* 2$/\1/p' now.prom)" 2
+}
+
+@test "export --prometheus: when a program was last out of memory, by which the rule of Prometheus is told of one that ended by it" {
+    ended_ago 100 vramgc-a.1.vramgc
+    "$make_file" plain vramgc-a.2.vramgc pid $$
+    "$vramgc" export --prometheus >now.prom
+    equal "$(grep -c '^vramgc_latest_oom_time_seconds{' now.prom)" 1
+    time=$("$vramgc" report --json vramgc-a.1.vramgc | python -c 'import json, sys; print(max(r["time_ns"] for r in json.load(sys.stdin)["processes"][0]["refusals"] if not r["granted"]))')
+    started=$(sed -n 's/^vramgc_process_start_time_seconds{.*slot="1"} //p' now.prom)
+    told=$(sed -n 's/^vramgc_latest_oom_time_seconds{.*slot="1"} //p' now.prom)
+    python -c 'import sys; started, told, time = map(float, sys.argv[1:]); assert abs(told - started - time / 1e9) < 1e-3' "$started" "$told" "$time"
+    contains "$("$vramgc" help prometheus-rules)" 'time() - max by (instance, program, folder) (vramgc_latest_oom_time_seconds) < 300'
+}
+
+@test "export --prometheus --every: a program that begins and ends between two writings is told of" {
+    "$vramgc" export --prometheus --every 1s -o now.prom 3>&- &
+    exporter=$!
+    await now.prom
+    FAKE_CUDA=sh FAKE_SCENARIO=fragmented "$vramgc" run --no-summary sh -c :
+    "$make_file" set vramgc-*.vramgc latest_ns 0 started_unix_ns "$(date +%s)000000000"
+    rm now.prom
+    await now.prom
+    kill "$exporter"
+    grep -q '^vramgc_ooms_total{.* 2$' now.prom
 }
 
 # await_lines FILE N: waits until the file has so many lines.

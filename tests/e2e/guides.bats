@@ -198,8 +198,15 @@ all_compact() {
     python_for launch.py ''
     script "$STAND_INS/notify-send" <<<'[ $# = 2 ] && echo "$2" >>told'
     for name in full oom; do script "$name.sh" <<<"touch $name"; done
-    follow alerts.md 7
+    script "$STAND_INS/curl" <<<'case "$#:$1:$3" in 3:--data-raw:https:* | 3:--data-urlencode:https:*) echo "$2" >>sent ;; *) exit 2 ;; esac'
+    script "$STAND_INS/systemctl" <<<'[ "$*" = "--user enable --now vramgc-watch" ]'
+    script "$STAND_INS/loginctl" <<<'[ "$*" = enable-linger ]'
+    follow alerts.md 11
     contains "$(cat told)" 'OUT OF MEMORY'
+    equal "$(grep -c '^content=.*OUT OF MEMORY' sent):$(grep -c 'OUT OF MEMORY' sent)" 1:2
+    # The service's line, in quotes that systemd reads as a shell does.
+    eval "$(sed -n 's/^ExecStart=vramgc watch/vramgc watch --test/p' "$top/src/guides/alerts.md")"
+    contains "$(tail -1 sent)" 'a test of oom'
     contains "$(cat alerts.txt)" 'OUT OF MEMORY'
     [ ! -e full ]
     "$vramgc" report oom.vramgc >/dev/null

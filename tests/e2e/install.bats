@@ -51,6 +51,12 @@ works() {
         './bin ./include ./lib ./share ./share/doc ./share/fish ./share/fish/others ./share/man ./share/man/man1 '
 }
 
+@test "make: what to type next is to install, or how to go on without" {
+    setup_real
+    contains "$(env -u MAKELEVEL -u MAKEFLAGS -u V make -n -C "$top" -W "$build/vramgc" BUILD="$build" all)" \
+        "Built. Next: sudo make install, or without it $build/vramgc prove, on an idle card, then $build/vramgc run ./webui.sh"
+}
+
 @test "make install: bindir and libdir between which the command finds its library, or none is installed" {
     setup_real
     make -s -C "$top" BUILD="$build" prefix="$work/usr" bindir="$work/here/bin" libdir="$work/here/lib64" install >/dev/null

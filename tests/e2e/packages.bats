@@ -27,11 +27,11 @@ said() {
     sed -n "s/^  \($1 .*\)/\1/p" "$BATS_FILE_TMPDIR/said"
 }
 
-# The lines of the README's first block, each with what undoes it: "COMMAND|UNDO". What a compiler makes there is the release here, and
+# Those lines of the README's first block that something undoes, with that: "COMMAND|UNDO". What a compiler makes there is the release here, and
 # lies where it would.
 ways() {
     awk '$0 == "```sh" { inside = 1; next } /^```/ { if (inside) exit } inside' "$top/README.md" |
-        sed -E 's/ *# undo: */|/; s/^make (deb|wheel) && //'
+        sed -nE 's/^make (deb|wheel) && //; s/ *# undo: */|/p'
 }
 
 # A root of its own, with the release and a web UI in /root.
@@ -145,9 +145,10 @@ systems() {
 @test "bare system: by two with a compiler and the packages that the README names; and undone" {
     setup_release
     suite=$(systems bookworm jammy | tail -1)
-    packages=$(sed -n 's/.*`make` needs `\([^`]*\)`.*/\1/p' "$top/README.md")
-    curses=$(sed -n 's/.*`\([^`]*libncurses-dev[^`]*\)`.*/\1/p' "$top/README.md")
-    [ -n "$packages" ] && [ -n "$curses" ]
+    # What `vramgc top` needs is left out: then make names it.
+    curses='pkg-config libncurses-dev'
+    packages=$(sed -n "s/^sudo apt install \(gcc .*\) $curses$/\1/p" "$top/README.md")
+    [ -n "$packages" ]
     IFS='|' read -r install undo < <(ways | grep '^make')
     bare "$suite"
     in_root "apt-get -q update && apt-get install -q -y --no-install-recommends $packages"

@@ -25,7 +25,7 @@ user_folder() {
 # Runs a command of the README where it changes nothing but the test's own folder, and looks at what it said.
 follow() {
     case $1 in
-        'make deb && sudo apt install '* | 'make wheel && pip install '*) ;; # packages.bats, in bare systems
+        'sudo apt install gcc '* | 'make deb && sudo apt install '* | 'make wheel && pip install '*) ;; # packages.bats, in bare systems
         make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
         'make && sudo make install')
             make -C "$top" -o all install BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" DESTDIR="$work/system"
@@ -104,7 +104,13 @@ shape() {
     contains "$(cat sample)" RETURNED
     contains "$(cat sample)" VERDICT
     equal "$(shape <sample | grep -vxFf now)" ''
-    [ "$(shape <sample | wc -l)" -ge 10 ]
+    [ "$(shape <sample | wc -l)" -ge 6 ]
+}
+
+@test "README: the sample of an out-of-memory has what happened, why and what to do, in the order of today's report" {
+    headings() { grep -oE '^(VERDICT  OUT OF MEMORY|CAUSE|DO)' | tr '\n' ' '; }
+    "$make_file" fragmented oom.vramgc
+    equal "$(awk '/^<!-- sample: oom -->/ { inside = 1 } /^<!-- end -->/ { inside = 0 } inside' "$top/README.md" | headings)" "$("$vramgc" report oom.vramgc | headings)"
 }
 
 @test "documents: each file and folder that they name is there" {

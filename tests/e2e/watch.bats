@@ -30,8 +30,10 @@ named() {
     file=$(named oom.env FILE)
     pid=$(named oom.env PID)
     contains "$(named oom.env MESSAGE)" ": user (pid $pid): OUT OF MEMORY 2x: "
-    contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/.* 2x: //; s/ The program.*//; s/ Cause.*//')"
-    contains "$(named oom.env MESSAGE)" 'Do: '
+    contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/.* 2x: //; s/ The .*//')"
+    # One sentence each: what, why, what to do.
+    equal "$(named oom.env MESSAGE | sed 's/.* 2x: //')" \
+        '1.5 GiB wanted, 700 MiB free. The card is too small for this: 836 MiB were lacking. Do: Make image or batch smaller, or offload models (--medvram).'
     equal "$(grep '^VRAMGC_ALERT=' oom.env)" VRAMGC_ALERT=oom
     equal "$pid" "$("$vramgc" report --json "$file" | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')"
     python3 - <<'PYTHON'
@@ -194,8 +196,16 @@ told"
         contains "$errors" "${failed##*:}"
         contains "$errors" '`true` ended well'
     done
-    run_apart "$vramgc" watch --test --park 5m
+    for none in '' '--park 5m'; do
+        # shellcheck disable=SC2086
+        run_apart "$vramgc" watch --test $none
+        equal "$status" 2
+        eval "\"\$vramgc\" ${errors#*Type: vramgc } >sample 2>&1"
+        contains "$(cat sample)" 'a test of oom'
+    done
+    run_apart "$vramgc" watch
     equal "$status" 2
+    contains "$errors" "vramgc watch --on 'oom:notify-send vramgc {}'"
     "$vramgc" watch --test --on 'oom:sleep 9913' 3>&- &
     until pgrep -f '^sleep 991[3]'; do sleep 0.05; done
     kill "$!"
