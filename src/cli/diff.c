@@ -1,9 +1,11 @@
-/* diff.c: the command `vramgc diff`: two statistics files side by side: what became of each, then
- * the figures that are asked for most. It must not compare what is not comparable without saying
- * so: a run that did less, or another card. */
+/* diff.c: the command `vramgc diff`: two statistics files side by side: which held less, what
+ * became of each, then the figures that are asked for most. It must not compare what is not
+ * comparable without saying so: a run that did less, or another card. */
 #include "cli/diff.h"
 #include "cli/cli.h"
+#include "cli/diff_which.h"
 #include "read/derived.h"
+#include "read/program.h"
 #include "read/records.h"
 #include "show/device_table.h"
 #include "show/summary.h"
@@ -64,6 +66,14 @@ static void write_number(const struct sides *sides, const char *label, enum unit
               sides->in_a && sides->in_b ? show_change((double)a, (double)b).text : "");
 }
 
+/* Of what differs from run to run, and of how vramgc works: as a percentage it would be read. */
+static void write_aside(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
+                        uint64_t b) {
+    const struct figure unknown = show_known(false, 0);
+    write_row(sides->out, label, (sides->in_a ? show_unit(unit, a) : unknown).text,
+              (sides->in_b ? show_unit(unit, b) : unknown).text, "");
+}
+
 static void write_real(FILE *out, const char *label, struct derived a, struct derived b) {
     write_row(out, label, show_real(a.known, a.value, 2).text, show_real(b.known, b.value, 2).text,
               a.known && b.known ? show_change(a.value, b.value).text : "");
@@ -91,15 +101,8 @@ static void write_stats(const struct sides *sides, const struct vramgc_device_st
     }
 }
 
-/* As often as the verdict says. */
-static uint64_t ooms_of(const struct stats_file *side) {
-    struct stats_file *record = (struct stats_file *)side; /* which tally_of() only reads */
-    struct tally tally = tally_of(&record, 1);
-    return tally_all_went_on(&tally) ? 0 : tally_ooms(&tally);
-}
-
 static void write_ooms(const struct sides *sides) {
-    uint64_t a = ooms_of(sides->a), b = ooms_of(sides->b);
+    uint64_t a = diff_ooms(sides->a), b = diff_ooms(sides->b);
     write_row(sides->out, "out of memory, times", show_ooms(sides->a->file, a).text,
               show_ooms(sides->b->file, b).text, show_change((double)a, (double)b).text);
 }
@@ -146,8 +149,9 @@ static void write_main(const struct sides *sides, const struct vramgc_device *a,
     write_last(sides, a, b);
     write_derived(sides, "held / live, over time", DERIVED_held_over_live_time, a, b);
     write_number(sides, "idle memory returned, times", UNIT_COUNT, x->reclaims, y->reclaims);
-    write_number(sides, "driver calls, vramgc's too", UNIT_COUNT, all_driver_calls(x),
-                 all_driver_calls(y));
+    if (sides->all)
+        write_aside(sides, "driver calls, vramgc's too", UNIT_COUNT, all_driver_calls(x),
+                    all_driver_calls(y));
 }
 
 /* What the function of a site had at the peak. */
@@ -295,68 +299,19 @@ static void write_verdict(FILE *out, const char *name, const struct stats_file *
     summary_wrapped_at(out, 3, "", sentences);
 }
 
-/* Why a program may not have done all of its work; "" where nothing says so. */
-static struct figure show_failure(const struct stats_file *record) {
-    struct figure figure = {""};
-    struct text text = TEXT_IN(figure.text);
-    if (record->state == PROCESS_KILLED)
-        text_format(&text, "was killed by %s", show_signal(record->signal).text);
-    else if (record->state == PROCESS_EXITED && record->code != 0)
-        text_format(&text, "ended with exit %d", record->code);
-    else if (record->state == PROCESS_RUNNING)
-        text_add(&text, "still runs");
-    return figure;
-}
-
-static double blocks_of(const struct stats_file *record) {
-    double blocks = 0;
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        blocks += (double)record->file->devices[i].stats.block_allocs;
-    return blocks;
-}
-
-/* By how it ended, and by how much it had done by then. */
-static void write_less(FILE *out, const char *name, const struct stats_file *record,
-                       const char *name_of_other, const struct stats_file *other) {
-    const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
-    struct figure failure = show_failure(record);
-    char line[400];
-    struct text text = TEXT_IN(line);
-    double blocks = blocks_of(record), blocks_of_other = blocks_of(other);
-    bool less = blocks < much_less * blocks_of_other;
-    if (!less && (!*failure.text || *show_failure(other).text))
-        return;
-    bool ran_out = judge(record).ran_out;
-    text_format(&text, "%s %s", name, ran_out ? "ran out of memory and " : "");
-    text_add(&text, *failure.text ? failure.text : "did less work");
-    if (!less)
-        text_format(&text, " after %s", show_time(record->elapsed_ns).text);
-    if (less)
-        text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
-                    show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
-                    name_of_other, show_count(to_u64(blocks_of_other)).text,
-                    show_time(other->elapsed_ns).text);
-    text_format(&text, ". These figures compare different work%s.",
-                *failure.text && !ran_out ? ": run it again, to its end" : "");
-    summary_wrapped_at(out, 0, "", line);
-}
-
 void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
                 const char *names, bool all) {
     struct sides sides = {.out = out, .a = a, .b = b, .in_a = true, .in_b = true, .all = all};
     struct stats_file *const both[] = {(struct stats_file *)a,
                                        (struct stats_file *)b}; /* only read */
     name_sides(&sides, names);
+    diff_which(out, a, sides.name_a, b, sides.name_b);
     write_verdict(out, sides.name_a, a);
     write_verdict(out, sides.name_b, b);
-    if (strcmp(a->file->command_line, b->file->command_line) != 0)
-        fputs("The two commands differ: so may the work.\n", out);
-    write_less(out, sides.name_a, a, sides.name_b, b);
-    write_less(out, sides.name_b, b, sides.name_a, a);
     fputc('\n', out);
     write_row(out, "", sides.name_a, sides.name_b, "change");
     write_settings(&sides);
-    write_number(&sides, "time since CUDA began", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
+    write_aside(&sides, "time since CUDA began", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
     write_row(out, "mode", a->file->mode, b->file->mode, "");
     write_ooms(&sides);
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
@@ -382,15 +337,42 @@ static struct records take_run(struct kept *left) {
     return records;
 }
 
-/* Of each the process that its report is about. */
+/* The process that its report is about. */
+static const struct stats_file *told_of(const struct records *run) {
+    return run->list[verdict_record(run->list, run->count)];
+}
+
+static bool is_same_program(const struct records *a, const struct records *b) {
+    char one[PROGRAM_BYTES], other[PROGRAM_BYTES];
+    struct text of_a = TEXT_IN(one), of_b = TEXT_IN(other);
+    program_name(told_of(a)->file, &of_a);
+    program_name(told_of(b)->file, &of_b);
+    return strcmp(one, other) == 0;
+}
+
+/* The latest of the same program; of none, the latest. */
+static struct records take_run_like(const struct records *run, struct kept *left) {
+    struct kept all = *left;
+    while (run->count > 0 && left->count > 0) {
+        struct records found = take_run(left);
+        if (found.count > 0 && is_same_program(&found, run))
+            return found;
+        records_free(&found);
+    }
+    return take_run(&all);
+}
+
 static int diff_latest(void) {
     struct kept kept = kept_find(), left = kept;
-    struct records b = take_run(&left), a = take_run(&left);
+    struct records b = take_run(&left), a = take_run_like(&b, &left);
     bool both = a.count > 0 && b.count > 0;
     if (both) {
-        fputs("The latest two runs, the older one as A; `vramgc list` shows all.\n\n", stdout);
-        diff_write(stdout, a.list[verdict_record(a.list, a.count)],
-                   b.list[verdict_record(b.list, b.count)], request.names, request.all);
+        fprintf(stdout, "%s; `vramgc list` shows all.\n\n",
+                is_same_program(&a, &b)
+                    ? "The latest two runs of the program, the older one as A"
+                    : "The latest two runs, the older one as A, are of different "
+                      "programs");
+        diff_write(stdout, told_of(&a), told_of(&b), request.names, request.all);
     } else if (a.complete && b.complete) {
         complain("diff needs two runs, and fewer are kept; or name two: vramgc diff A B");
     }
@@ -425,9 +407,9 @@ const struct command diff_command = {
     "diff",
     "[A B]",
     "two runs side by side",
-    "Each is a file, or the pid of a run that is kept; without them, the latest two runs. First "
-    "what became of each, and whether one "
-    "did less work; then the figures that matter "
+    "Each is a file, or the pid of a run that is kept; without them, the latest run and the "
+    "latest before it of the same program, else the latest two. First which held less, or whether "
+    "one did less work, and what became of each; then the figures that matter "
     "most, and which Python functions had live memory at the peak. Devices are paired by index. "
     "Exit status as for report.\n",
     FLAGS(flags),

@@ -8,7 +8,6 @@
 #include "show/summary_lines.h"
 #include "show/terminal.h"
 #include "read/units.h"
-#include "judge/cause.h"
 #include "judge/verdict.h"
 #include "base/base.h"
 #include "base/clean_text.h"
@@ -38,14 +37,10 @@ static void write_figures(const struct kept_file *file) {
         return;
     }
     struct verdict verdict = verdict_of(&record, 1);
-    bool went_well = verdict.code == VERDICT_OK || verdict.code == VERDICT_IDLE;
-    bool grows = went_well && record_grows(record); /* as the report's note says */
-    const char *name = verdict_name(verdict.code);
-    char word[32];
-    snprintf(word, sizeof word, "%s%s", name, grows ? ", grows" : "");
     printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(stats_file_began_unix_ns(record)).text,
            show_time(stats_file_ran_ns(record)).text,
-           show_bytes(to_u64(stats_file_held_peak(record))).text, word, summary_end(record).text);
+           show_bytes(to_u64(stats_file_held_peak(record))).text, verdict_name(verdict.code),
+           summary_end(record).text);
     write_command(record->file);
     stats_file_free(record);
 }

@@ -91,7 +91,7 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
     struct alert alert = {.record = record, .times = 1};
     struct text text = begin_message(&alert);
     text.data[--text.length] = 0; /* what follows begins with a space */
-    if (seen->host_grows || !host_growth_say(&text, record))
+    if (seen->host_grows || !host_growth_say_all(&text, record))
         return;
     seen->host_grows = true;
     tell(rules, ALERT_GROWTH, &alert, take);

@@ -12,11 +12,13 @@
 
 #include <string.h>
 
-/* The parts of the sum by their names. */
+/* The parts of the sum by their names, and as they are shown: a part that is told elsewhere has the
+ * same figure there. */
 struct parts {
-    size_t count;
+    size_t count, code, process; /* the last two: which part is that, the largest process */
     const char *names[VRAMGC_MAX_NEIGHBOURS + 6];
     uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 6];
+    struct figure figures[VRAMGC_MAX_NEIGHBOURS + 6];
 };
 
 static void add_part(struct parts *parts, const char *name, uint64_t bytes) {
@@ -34,16 +36,15 @@ static void add_neighbours(struct parts *parts, const struct oom *oom) {
 
 /* What the driver needs beside processes is known only where these are told one by one. What is
  * free stands in the verdict, too. */
-void cause_say_sum(struct text *text, const struct oom *oom) {
+static struct parts parts_of(const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
     struct parts parts = {0};
-    struct figure figures[ARRAY_LENGTH(parts.bytes)];
-    if (!sum->known || oom->of_context) /* the driver did not tell what was free */
-        return;
     add_part(&parts, "live", sum->live_bytes);
     add_part(&parts, "idle", sum->idle_bytes);
+    parts.code = parts.count;
     if (sum->code_bytes)
         add_part(&parts, "libraries here", sum->code_bytes);
+    parts.process = parts.count; /* the driver's own, where none is known by name */
     add_neighbours(&parts, oom);
     bool told = oom->device->neighbours.own_bytes > 0 &&
                 oom->device->neighbours.time_ns >= oom->refusal->time_ns;
@@ -51,10 +52,17 @@ void cause_say_sum(struct text *text, const struct oom *oom) {
     if (sum->headroom_bytes)
         add_part(&parts, "head-room", sum->headroom_bytes);
     add_part(&parts, "free", sum->free_bytes);
-    show_parts(parts.bytes, figures, parts.count, parts.count - 1);
+    show_parts(parts.bytes, parts.figures, parts.count, parts.count - 1);
+    return parts;
+}
+
+void cause_say_sum(struct text *text, const struct oom *oom) {
+    struct parts parts = parts_of(oom);
+    if (!oom->sum.known || oom->of_context) /* the driver did not tell what was free */
+        return;
     for (size_t i = 0; i < parts.count; i++)
-        text_format(text, "%s%s %s", i ? " + " : "", parts.names[i], figures[i].text);
-    text_format(text, " = %s", show_bytes(sum->total_bytes).text);
+        text_format(text, "%s%s %s", i ? " + " : "", parts.names[i], parts.figures[i].text);
+    text_format(text, " = %s", show_bytes(oom->sum.total_bytes).text);
 }
 
 static struct figure show_name(const struct oom *oom) {
@@ -94,17 +102,16 @@ static bool of_several(const struct oom *oom) {
 
 static void say_process(struct text *text, const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
+    struct parts parts = parts_of(oom);
     if (oom->of_context && !sum->neighbour_count)
         text_add(text, "Other processes have the card; which, is not known here.");
     else if (of_several(oom))
         text_format(text, "Other processes hold %s of the card (the largest: %s).",
                     show_bytes(oom_others_bytes(sum)).text, show_name(oom).text);
     else
-        text_format(
-            text, "%s holds %s of the card (%s).",
-            is_child(oom) ? "A process that this program started" : "Another process",
-            show_bytes(sum->neighbour_count ? sum->neighbour_bytes[0] : sum->rest_bytes).text,
-            show_name(oom).text);
+        text_format(text, "%s holds %s of the card (%s).",
+                    is_child(oom) ? "A process that this program started" : "Another process",
+                    parts.figures[parts.process].text, show_name(oom).text);
 }
 
 static void say_host(struct text *text, const struct vramgc_refusal *r) {
@@ -121,7 +128,8 @@ static bool is_foreign(const struct oom *oom) {
 }
 
 static void say_code(struct text *text, const struct oom *oom) {
-    struct figure held = show_bytes(oom->sum.code_bytes);
+    struct parts parts = parts_of(oom);
+    struct figure held = parts.figures[parts.code];
     const char *library = library_name(oom->record->file, oom->refusal->library);
     if (is_foreign(oom))
         text_format(text, "The program holds %s, none of it by PyTorch's caching allocator.",
@@ -140,8 +148,7 @@ static bool has_graphs(const struct oom *oom) {
 }
 
 static void say_small(struct text *text, const struct oom *oom) {
-    const struct vramgc_refusal *r = oom->refusal;
-    struct figure lacking = show_rest(r->request_bytes, r->free_bytes, r->idle_bytes);
+    struct figure lacking = show_bytes(oom->lacking_bytes);
     if (oom->refusal->reported == VRAMGC_WENT_ON)
         text_format(text, "For this the card had no room: %s were lacking.", lacking.text);
     else if (oom->stayed_bytes)

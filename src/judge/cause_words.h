@@ -14,6 +14,10 @@ void cause_say_growth(struct text *text, const char *what, const struct vramgc_f
                       const struct vramgc_device *device, const struct oom_growth *growth);
 /* What to do about growth. */
 #define CAUSE_FIND_KEPT                                                                            \
-    "Find what is kept after each job: results in a list, a graph without torch.no_grad()."
+    "Do you keep results in a list? Move them to RAM with .cpu() before. Does the loop run "       \
+    "without "                                                                                     \
+    "torch.no_grad()? Each result then keeps all steps that led to it. Do you load a LoRA for "    \
+    "each "                                                                                        \
+    "image? Unload it."
 
 void cause_say_todo(struct text *text, const struct oom *oom);

@@ -51,14 +51,27 @@ bool host_growth_say(struct text *text, const struct stats_file *record) {
     const struct oom_growth *growth = &found.growth;
     if (!growth->grows)
         return false;
-    text_format(text, " Host memory grows: +%s a job, %s jobs.",
+    text_format(text, "%sHost memory grows: +%s a job, %s jobs.", text->length ? " " : "",
                 show_bytes(growth_bytes(growth) / growth->steps).text,
                 show_count(growth->steps).text);
     if (found.pinned)
-        text_format(text, " It is page-locked: pin less%s, or find what keeps it.",
-                    webui_pins_less(record->file));
-    else
-        text_add(text, " Find what is kept after each job: results or previews in a list, "
-                       "copies of models.");
+        text_add(text, " It is page-locked.");
     return true;
+}
+
+bool host_growth_say_todo(struct text *text, const struct stats_file *record) {
+    struct host_growth found = find(record);
+    if (!found.growth.grows)
+        return false;
+    text_add(text, text->length ? " " : "");
+    if (found.pinned)
+        text_format(text, "Pin less%s, or find what keeps it.", webui_pins_less(record->file));
+    else
+        text_add(text, "Do you keep results or previews in a list? Write them to disk. Is a model "
+                       "loaded anew for each job? Delete the one before.");
+    return true;
+}
+
+bool host_growth_say_all(struct text *text, const struct stats_file *record) {
+    return host_growth_say(text, record) && host_growth_say_todo(text, record);
 }

@@ -10,3 +10,7 @@ bool host_memory_grows(const struct stats_file *record);
 
 /* A sentence, and what may help. False: it does not. */
 bool host_growth_say(struct text *text, const struct stats_file *record);
+bool host_growth_say_todo(struct text *text, const struct stats_file *record);
+
+/* Both, for where they stand together. */
+bool host_growth_say_all(struct text *text, const struct stats_file *record);

@@ -58,12 +58,25 @@ static bool much_at_peak(const struct tally *tally) {
     return tally->highest && tally_much_idle(&tally->highest->stats);
 }
 
-bool idle_is_much(const struct tally *tally) {
-    if (!tally->highest || much_at_peak(tally))
-        return tally->highest;
+static bool much_at_last(const struct tally *tally) {
     double held = (double)last_of(tally).stats->held_bytes.current;
     uint64_t idle = idle_at_last(tally);
     return idle >= VERDICT_IDLE_BYTES && (double)idle >= VERDICT_IDLE_SHARE * held;
+}
+
+/* By what was refused, though it came when asked for again, or by how full the card was then. */
+static bool was_short_at_last(const struct tally *tally) {
+    struct division last = last_of(tally).division;
+    const char *threshold = stats_file_setting(tally->highest_in, "threshold");
+    double percent = threshold ? strtod(threshold, NULL) : 0;
+    double used = (double)minus_u64(last.total_bytes, last.free_bytes);
+    return tally->granted > 0 ||
+           (last.known && percent > 0 && used * 100 >= percent * (double)last.total_bytes);
+}
+
+bool idle_is_much(const struct tally *tally) {
+    return tally->highest &&
+           (much_at_peak(tally) || (much_at_last(tally) && was_short_at_last(tally)));
 }
 
 static void say_how_much(struct text *text, const struct tally *tally) {
@@ -127,17 +140,29 @@ static void say_held(struct text *text, const struct tally *tally, bool told_of_
                     threshold_of(tally->highest_in));
 }
 
+static void say_let_be(struct text *text, const struct tally *tally, bool never) {
+    if (stats_file_mode(tally->highest_in->file) == MODE_OBSERVE)
+        text_add(text, " Without --mode observe, and with --lowvram, it goes back at once.");
+    else
+        text_format(text,
+                    " The card was %s over %.4g %% full, so vramgc let be. With --lowvram idle "
+                    "memory goes back at once.",
+                    never ? "never" : "then not", threshold_of(tally->highest_in));
+}
+
 /* Who runs it for the first time would not learn what vramgc was there for. Where much more was
- * idle say_held or say_idle tells. */
+ * idle say_held or say_idle tells. On a card with room it is no harm. */
 static void say_untouched(struct text *text, const struct tally *tally) {
-    if (!tally->highest || tally->reclaimed_bytes > 0 || !below_threshold(tally) ||
-        much_at_peak(tally) || has_graphs(tally) || tally->pool_idle ||
-        idle_at_last(tally) < VERDICT_IDLE_BYTES / 2)
+    if (!tally->highest || much_at_peak(tally) || has_graphs(tally) || tally->pool_idle)
         return;
-    text_format(text,
-                " At rest %s stayed idle: the card was never over %.4g %% full, so vramgc let be. "
-                "With --lowvram idle memory goes at once.",
-                show_bytes(idle_at_last(tally)).text, threshold_of(tally->highest_in));
+    bool may = threshold_of(tally->highest_in) > 0 ||
+               stats_file_mode(tally->highest_in->file) == MODE_OBSERVE;
+    bool never = tally->reclaimed_bytes <= 0 && below_threshold(tally);
+    if (!may || (!much_at_last(tally) && (!never || idle_at_last(tally) < VERDICT_IDLE_BYTES / 2)))
+        return;
+    text_format(text, " %s stayed idle %s.", show_bytes(idle_at_last(tally)).text,
+                last_of(tally).name);
+    say_let_be(text, tally, never);
 }
 
 void idle_say_note(struct text *text, const struct tally *tally, bool told, bool told_of_pool) {

@@ -20,23 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Less idle memory explains no difference that a reader would see. */
+#define IDLE_TOLD_BYTES (64 * MEBIBYTE)
+
 const char *verdict_name(enum verdict_code code) {
     static const char *const names[VERDICT_CODES] = {
-        [VERDICT_NONE] = "none",
-        [VERDICT_UNKNOWN] = "unknown",
-        [VERDICT_OK] = "ok",
-        [VERDICT_IDLE] = "idle",
-        [VERDICT_FRAGMENTATION] = "fragmentation",
-        [VERDICT_FULL] = "full",
-        [VERDICT_LIMIT] = "limit",
-        [VERDICT_POOL] = "pool",
-        [VERDICT_PRIVATE] = "private_pool",
-        [VERDICT_GROWTH] = "growth",
-        [VERDICT_PROCESS] = "other_process",
-        [VERDICT_CODE] = "other_code",
-        [VERDICT_TOO_LARGE] = "too_large",
-        [VERDICT_DRIVER] = "driver",
-        [VERDICT_HOST] = "host_memory",
+        [VERDICT_NONE] = "none",       [VERDICT_UNKNOWN] = "unknown",
+        [VERDICT_OK] = "ok",           [VERDICT_GROWS] = "grows",
+        [VERDICT_IDLE] = "idle",       [VERDICT_FRAGMENTATION] = "fragmentation",
+        [VERDICT_FULL] = "full",       [VERDICT_LIMIT] = "limit",
+        [VERDICT_POOL] = "pool",       [VERDICT_PRIVATE] = "private_pool",
+        [VERDICT_GROWTH] = "growth",   [VERDICT_PROCESS] = "other_process",
+        [VERDICT_CODE] = "other_code", [VERDICT_TOO_LARGE] = "too_large",
+        [VERDICT_DRIVER] = "driver",   [VERDICT_HOST] = "host_memory",
         [VERDICT_CRASHED] = "crashed",
     };
     return names[code];
@@ -62,7 +58,15 @@ static enum verdict_code code_of(enum oom_cause cause) {
     return codes[cause];
 }
 
-static enum verdict_code judge(const struct tally *tally, size_t count) {
+static bool any_grows(struct stats_file *const *records, size_t count) {
+    bool grows = false;
+    for (size_t i = 0; i < count; i++)
+        grows = grows || record_grows(records[i]) || host_memory_grows(records[i]);
+    return grows;
+}
+
+static enum verdict_code judge(const struct tally *tally, struct stats_file *const *records,
+                               size_t count) {
     if (count == 0)
         return VERDICT_NONE;
     if (tally->failed || tally->ooms > 0)
@@ -71,6 +75,8 @@ static enum verdict_code judge(const struct tally *tally, size_t count) {
         return VERDICT_CRASHED;
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
+    if (any_grows(records, count))
+        return VERDICT_GROWS;
     return idle_is_much(tally) ? VERDICT_IDLE : VERDICT_OK;
 }
 
@@ -124,7 +130,8 @@ static void say_after(struct text *text, const struct tally *tally, const struct
                     tally->went_on == 1 ? "it" : "them");
     if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
         text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
-    if (tally->unseen_ooms == 0 && oom->refusal->reported && oom->sum.idle_bytes >= MEBIBYTE &&
+    if (tally->unseen_ooms == 0 && oom->refusal->reported &&
+        oom->sum.idle_bytes >= IDLE_TOLD_BYTES &&
         stats_file_mode(oom->record->file) == MODE_COMPACT)
         text_add(text, " PyTorch's message counts idle memory as free.");
     if (tally->unseen_ooms > 0)
@@ -137,6 +144,38 @@ static void say_after(struct text *text, const struct tally *tally, const struct
 static void say_oom_alone(struct verdict *verdict, struct text *text, const struct tally *tally) {
     say_count(verdict, text, "OUT OF MEMORY", tally_ooms(tally));
     text_add(text, ". Nothing more is known of it.");
+}
+
+/* Of the first process that there is something to say of. */
+static bool say_first(struct text *text, bool say(struct text *, const struct stats_file *),
+                      struct stats_file *const *records, size_t count) {
+    size_t i = 0;
+    while (i < count && !say(text, records[i]))
+        i++;
+    return i < count;
+}
+
+/* Before memory runs out, too. */
+static bool say_growth(struct text *text, const struct stats_file *record) {
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        const struct vramgc_device *device = &record->file->devices[i];
+        struct oom_growth growth = growth_of(record, device, device->floors.turns);
+        if (!growth.grows)
+            continue;
+        text_add(text, text->length ? " " : "");
+        cause_say_growth(text, "Memory grows", record->file, device, &growth);
+        return true;
+    }
+    return false;
+}
+
+/* On the card, and in RAM. */
+static void say_grows(struct text *what, struct text *todo, struct stats_file *const *records,
+                      size_t count) {
+    if (say_first(what, say_growth, records, count))
+        text_add(todo, CAUSE_FIND_KEPT);
+    if (say_first(what, host_growth_say, records, count))
+        say_first(todo, host_growth_say_todo, records, count);
 }
 
 static void explain(struct verdict *verdict, const struct tally *tally,
@@ -153,7 +192,12 @@ static void explain(struct verdict *verdict, const struct tally *tally,
     cause_say_sum(&sum, &oom);
     cause_say(&cause, &oom);
     other_ooms_say(&cause, records, count, &oom, tally_ooms(tally));
-    cause_say_todo(&todo, &oom);
+    if (verdict->code == VERDICT_OK && any_grows(records, count)) {
+        verdict->code = VERDICT_GROWS;
+        say_grows(&what, &todo, records, count);
+    } else {
+        cause_say_todo(&todo, &oom);
+    }
     say_after(note, tally, &oom);
     crash_say(note, tally->crashed);
 }
@@ -175,10 +219,12 @@ static void say_highest(struct text *text, const struct tally *tally) {
 }
 
 static void say_fine(struct text *text, const struct tally *tally) {
+    size_t before = text->length;
     crash_say(text, tally->crashed);
     if (!tally->crashed)
         crash_say_vanished(text, tally->vanished);
-    text_add(text, text->length ? " No allocation had failed" : "No allocation failed");
+    text_format(text, "%sNo allocation %s", text->length ? " " : "",
+                text->length > before ? "had failed" : "failed");
     if (tally->highest)
         say_highest(text, tally);
     text_add(text, ".");
@@ -238,19 +284,6 @@ static void say_short_peak(struct text *text, const struct tally *tally) {
     text_add(text, ".");
 }
 
-/* Before memory runs out, too. */
-static void say_growth(struct text *text, const struct tally *tally) {
-    if (!tally->highest)
-        return;
-    struct oom_growth growth =
-        growth_of(tally->highest_in, tally->highest, tally->highest->floors.turns);
-    if (!growth.grows)
-        return;
-    cause_say_growth(text, " What stays live grows", tally->highest_in->file, tally->highest,
-                     &growth);
-    text_format(text, " %s", CAUSE_FIND_KEPT);
-}
-
 /* Where memory ran out who had it then, where it did not who had it at the peak. */
 static void say_most(struct text *text, const struct tally *tally) {
     if (!tally->failed_in)
@@ -260,11 +293,16 @@ static void say_most(struct text *text, const struct tally *tally) {
                      true);
 }
 
-static void judge_fine(struct verdict *verdict, const struct tally *tally, struct text *note) {
+static void judge_fine(struct verdict *verdict, const struct tally *tally,
+                       struct stats_file *const *records, size_t count) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
+    bool ended_badly = tally->crashed || tally->vanished; /* then that comes first */
+    if (!ended_badly)
+        say_grows(&what, &todo, records, count);
     say_fine(&what, tally);
-    say_growth(note, tally);
+    if (ended_badly)
+        say_grows(&what, &todo, records, count);
     if (tally->crashed)
         crash_say_cause(&cause, tally->crashed);
     else
@@ -310,18 +348,11 @@ static bool say_giver(struct text *text, const struct stats_file *record) {
     return any;
 }
 
-/* Of the first process that there is something to say of. */
-static void say_first(struct text *text, bool say(struct text *, const struct stats_file *),
-                      struct stats_file *const *records, size_t count) {
-    for (size_t i = 0; i < count && !say(text, records[i]); i++)
-        ;
-}
-
 /* All of them are of one run; beside it there are so many of others. */
 static struct verdict verdict_of_run(struct stats_file *const *records, size_t count,
                                      size_t others) {
     struct tally tally = tally_of(records, count);
-    struct verdict verdict = {.code = judge(&tally, count),
+    struct verdict verdict = {.code = judge(&tally, records, count),
                               .ran_out = tally.failed_in && !tally_all_went_on(&tally)};
     struct text note = TEXT_IN(verdict.note);
     if (verdict.code == VERDICT_NONE)
@@ -331,7 +362,7 @@ static struct verdict verdict_of_run(struct stats_file *const *records, size_t c
     else if (verdict.code == VERDICT_FULL)
         explain(&verdict, &tally, records, count, &note);
     else
-        judge_fine(&verdict, &tally, &note);
+        judge_fine(&verdict, &tally, records, count);
     if (tally.impossible)
         text_add(&note, " The program asked to share PyTorch's memory with another process, or to "
                         "map it at a second place: mode compact cannot, --mode flush can.");
@@ -342,7 +373,8 @@ static struct verdict verdict_of_run(struct stats_file *const *records, size_t c
     if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
         say_short_peak(&note, &tally);
     idle_say_note(&note, &tally, verdict.code == VERDICT_IDLE, verdict.code == VERDICT_POOL);
-    say_first(&note, host_growth_say, records, count);
+    if (verdict.code != VERDICT_GROWS && verdict.code != VERDICT_CRASHED)
+        say_first(&note, host_growth_say_all, records, count);
     say_first(&note, pinned_say, records, count);
     say_first(&note, needless_say, records, count);
     idle_say_unproven(&note, &tally);

@@ -11,6 +11,7 @@ enum verdict_code {
     VERDICT_NONE,          /* no process used CUDA */
     VERDICT_UNKNOWN,       /* memory was held, but no allocator of PyTorch was seen */
     VERDICT_OK,            /* nothing that mattered was refused, PyTorch held little idle memory */
+    VERDICT_GROWS,         /* nothing was refused so far, but live memory or RAM grows */
     VERDICT_IDLE,          /* nothing was refused, but PyTorch held much */
     VERDICT_FRAGMENTATION, /* refused although free and idle memory would have sufficed */
     VERDICT_FULL,          /* refused because memory was lacking */
@@ -33,12 +34,12 @@ struct verdict {
     enum verdict_code code;
     size_t record; /* the one in which memory ran out, else whose devices together held most */
     bool ran_out;
-    char what[320];
+    char what[512];
     size_t count;               /* where `what` says how often, up to the x: "12,480x"; ran out */
     size_t clock, clock_length; /* the bytes behind it that say when: ", last at 1:09" */
     char sum[320];
     char cause[480];
-    char todo[640];
+    char todo[768];
     char most[240]; /* who had most of what was live, where it is known by name */
     char note[900];
 };

@@ -75,10 +75,6 @@ struct figure show_sum(uint64_t a, uint64_t b) {
     return show_bytes(to_u64(shown(a) + shown(b) + 0.5));
 }
 
-struct figure show_rest(uint64_t whole, uint64_t a, uint64_t b) {
-    return show_bytes(to_u64(shown(whole) - shown(a) - shown(b) + 0.5));
-}
-
 struct figure show_count(uint64_t count) {
     char digits[24];
     struct figure figure;

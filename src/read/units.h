@@ -35,9 +35,8 @@ struct figure show_unit(enum unit unit, uint64_t value);
  * its last digit; never `kept`, which stands elsewhere too. */
 void show_parts(const uint64_t *bytes, struct figure *figures, size_t count, size_t kept);
 
-/* A sum, or what is left of the first without the others, of figures that stand beside it. */
+/* A sum of figures that stand beside it. */
 struct figure show_sum(uint64_t a, uint64_t b);
-struct figure show_rest(uint64_t whole, uint64_t a, uint64_t b);
 
 /* A sum or quotient of figures as a number of their unit again; what is too large, or no number,
  * becomes the nearest there is. */

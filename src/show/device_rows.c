@@ -75,6 +75,11 @@ static void add_gauge(struct device_table *table, const char *label, enum unit u
         show_unit(unit, gauge.current));
 }
 
+/* The row that was added last. */
+static void mark_detail(struct device_table *table, bool is_detail) {
+    table->rows[table->count - 1].is_detail = is_detail;
+}
+
 /* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
  * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block.
  * Under cudaMallocAsync there are no segments, and our own pool reserves nothing for PyTorch. */
@@ -82,9 +87,11 @@ static void add_allocator(struct device_table *table, const struct vramgc_device
                           const struct vramgc_refusal *r) {
     bool paged = s->page_bytes.peak > 0;
     const struct figure unknown = show_known(false, 0);
-    if (!paged || s->segments.peak > 0)
+    if (!paged || s->segments.peak > 0) {
         add_gauge(table, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
                   s->reserved_bytes, show_known(r, r ? r->reserved_bytes : 0));
+        mark_detail(table, paged);
+    }
     if (paged)
         add_gauge(table, "physical pages, used or cached", UNIT_BYTES, s->page_bytes, unknown);
     add_gauge(table, "allocated (live)", UNIT_BYTES, s->live_bytes,
@@ -94,8 +101,10 @@ static void add_allocator(struct device_table *table, const struct vramgc_device
                   show_known(r, r ? r->idle_bytes : 0));
         add_gauge(table, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes, unknown);
     }
-    if (s->segments.peak > 0)
+    if (s->segments.peak > 0) {
         add_gauge(table, "segments", UNIT_COUNT, s->segments, unknown);
+        mark_detail(table, true);
+    }
 }
 
 /* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
@@ -130,7 +139,8 @@ void device_rows(const struct stats_file *record, size_t index, struct device_ta
     const struct vramgc_device_stats *s = last.stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
-    *table = (struct device_table){.has_refusal = r != NULL, .last = last.name};
+    *table = (struct device_table){
+        .has_refusal = r != NULL, .went_on = r && r->reported == VRAMGC_WENT_ON, .last = last.name};
     add_division(table, device, r, last.division);
     add_allocator(table, s, r);
     add_beside(table, "held by other libraries", s->other_bytes,

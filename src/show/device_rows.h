@@ -2,6 +2,7 @@
  * peak, at the out-of-memory and at the end. Terminal, Markdown and HTML show the same rows. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "read/stats_file.h"
@@ -17,12 +18,14 @@ enum row_group {
 
 struct device_row {
     enum row_group group;
+    bool is_detail; /* for who wants to know all */
     char label[48];
     struct figure peak, then, last;
 };
 
 struct device_table {
     bool has_refusal; /* false: no column of figures at the out-of-memory */
+    bool went_on;     /* as the alerts have it: that was none, for the work went on without */
     const char *last; /* the head of the last column: of which moment its figures are */
     size_t count;
     struct device_row rows[DEVICE_ROWS];

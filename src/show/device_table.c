@@ -6,6 +6,7 @@
 #include "show/graph.h"
 #include "show/summary_lines.h"
 
+#include "base/base.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -19,11 +20,13 @@ static void write_row(FILE *out, const struct device_table *table, const char *l
 }
 
 /* What adds up to the card has its sign in front. */
-static void write_rows(FILE *out, const struct device_table *table) {
+static void write_rows(FILE *out, const struct device_table *table, bool all) {
     enum row_group group = ROWS_OF_CARD;
     for (size_t i = 0; i < table->count; i++) {
         const struct device_row *row = &table->rows[i];
         char label[48];
+        if (row->is_detail && !all)
+            continue;
         snprintf(label, sizeof label, "%s%s", strchr("+=", *row->label) ? "" : "  ", row->label);
         if (row->group == ROWS_OF_ALLOCATOR && group == ROWS_OF_CARD)
             summary_line(out, "PyTorch's allocator, each figure at its own peak");
@@ -42,21 +45,32 @@ uint64_t all_driver_calls(const struct vramgc_device_stats *stats) {
     return stats->driver_calls > UINT64_MAX - own ? UINT64_MAX : stats->driver_calls + own;
 }
 
-static void write_calls(FILE *out, const struct vramgc_file *file,
-                        const struct vramgc_device_stats *s) {
-    char calls[48];
-    struct text text = TEXT_IN(calls);
-    if (s->page_calls > 0) /* a line of their own */
+static void write_calls(FILE *out, const struct vramgc_device_stats *s) {
+    if (s->page_calls > 0)
         summary_line(out, "driver calls: %s, of which vramgc's for pages: %s",
                      show_count(all_driver_calls(s)).text, show_count(s->page_calls).text);
     else
-        text_format(&text, "driver calls: %s; ", show_count(s->driver_calls).text);
-    summary_line(out, "%srequests refused: %s; out of memory in PyTorch: %s", calls,
-                 show_count(s->refusals).text, show_ooms(file, s->ooms).text);
+        summary_line(out, "driver calls: %s", show_count(s->driver_calls).text);
 }
 
-static void write_ratios(FILE *out, const struct vramgc_file *file,
-                         const struct vramgc_device *device) {
+/* PyTorch counts those, too, without which the work went on. */
+static void write_refused(FILE *out, const struct stats_file *record, size_t index, bool all) {
+    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
+    uint64_t went_on = 0;
+    char without[48];
+    struct text text = TEXT_IN(without);
+    for (size_t i = 0; i < record->refusal_count; i++)
+        went_on += record->refusals[i]->device == index && !record->refusals[i]->granted &&
+                   record->refusals[i]->reported == VRAMGC_WENT_ON;
+    if (went_on)
+        text_format(&text, "; the work went on without: %s", show_count(went_on).text);
+    if (all || s->refusals || s->ooms)
+        summary_line(out, "requests refused: %s; out of memory in PyTorch: %s%s",
+                     show_count(s->refusals).text,
+                     show_ooms(record->file, minus_u64(s->ooms, went_on)).text, without);
+}
+
+static void write_ratios(FILE *out, const struct vramgc_device *device) {
     struct derived time = derived_figure(DERIVED_held_over_live_time, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
@@ -71,7 +85,6 @@ static void write_ratios(FILE *out, const struct vramgc_file *file,
                  show_known(peak.known, s->live_bytes.peak).text, over_time);
     if (used.known)
         summary_line(out, "at most %s %% of the card used", show_real(true, used.value, 0).text);
-    write_calls(out, file, s);
 }
 
 /* A request that the second call served is not among those refused: the program saw no refusal. The
@@ -102,16 +115,19 @@ static void write_rare(FILE *out, const struct stats_file *record, size_t index)
                      show_bytes(s->spilled_bytes.peak).text, show_time(s->spilled_ns).text);
 }
 
-void device_table_write(FILE *out, const struct stats_file *record, size_t index) {
+void device_table_write(FILE *out, const struct stats_file *record, size_t index, bool all) {
     const struct vramgc_device *device = &record->file->devices[index];
     struct device_table table;
     device_rows(record, index, &table);
     fputc('\n', out);
     size_t cut = bytes_of_columns(device->name, 48);
     summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
-    write_row(out, &table, "", "peak", "at the OOM", table.last);
-    write_rows(out, &table);
-    write_ratios(out, record->file, device);
+    write_row(out, &table, "", "peak", table.went_on ? "at the refusal" : "at the OOM", table.last);
+    write_rows(out, &table, all);
+    write_ratios(out, device);
+    if (all)
+        write_calls(out, &device->stats);
+    write_refused(out, record, index, all);
     write_rare(out, record, index);
     graph_write(out, record, device, index);
     graph_who(out, record, device, false);

@@ -2,6 +2,7 @@
  * the graph. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -14,4 +15,5 @@ struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms);
 /* Those of the program, and in mode compact those that vramgc made in their place. */
 uint64_t all_driver_calls(const struct vramgc_device_stats *stats);
 
-void device_table_write(FILE *out, const struct stats_file *record, size_t index);
+/* all: with what only few want to know. */
+void device_table_write(FILE *out, const struct stats_file *record, size_t index, bool all);

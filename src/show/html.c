@@ -7,8 +7,6 @@
 #include "show/summary.h"
 #include "read/program.h"
 #include "read/units.h"
-#include "judge/cause.h"
-#include "judge/host_growth.h"
 #include "judge/verdict.h"
 #include "base/base.h"
 
@@ -91,15 +89,11 @@ static void write_from(const struct page *page) {
     fprintf(page->out, "; vramgc %s", VRAMGC_VERSION);
 }
 
-/* From job to job, on the card or in RAM: that is not well, though it had room so far. */
-static bool grows(const struct stats_file *record) {
-    return record_grows(record) || host_memory_grows(record);
-}
-
 static const char *colour_of(const struct page *page) {
     switch (page->verdict.code) {
     case VERDICT_OK:
-        return grows(page->told) ? "warn" : "good";
+        return "good";
+    case VERDICT_GROWS: /* though it had room so far */
     case VERDICT_IDLE:
         return "warn";
     case VERDICT_NONE:

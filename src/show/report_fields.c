@@ -339,7 +339,7 @@ static void write_verdict(struct emit *emit, const struct verdict *verdict) {
     verdict_write(&text, verdict);
     emit_text(
         emit, "code",
-        "none, unknown, ok, idle, crashed; of an out-of-memory: fragmentation, full, limit, "
+        "none, unknown, ok, grows, idle, crashed; of an out-of-memory: fragmentation, full, limit, "
         "pool, private_pool, growth, other_process, other_code, too_large, driver, host_memory",
         verdict_name(verdict->code));
     emit_text(emit, "text", "in words", words);

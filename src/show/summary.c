@@ -125,7 +125,8 @@ static size_t first_row(size_t count, const struct summary_style *style) {
 
 static void write_omitted(FILE *out, size_t omitted) {
     if (omitted > 0)
-        summary_line(out, "         %zu earlier ones are in `vramgc report --all`", omitted);
+        summary_line(out, "         %zu earlier %s in `vramgc report --all`", omitted,
+                     omitted == 1 ? "one is" : "ones are");
 }
 
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action) {
@@ -185,6 +186,8 @@ const char *summary_why(const struct stats_file *record, const struct vramgc_ref
     uint32_t cause = refusal->cause;
     if (!refusal->granted)
         return cause_name(oom_of(record, refusal).cause);
+    if (cause == VRAMGC_REFUSAL_FRAGMENTED && stats_file_mode(record->file) == MODE_COMPACT)
+        return "idle memory"; /* whose pieces are no harm there */
     return cause < ARRAY_LENGTH(why) && why[cause] ? why[cause] : "not known";
 }
 
@@ -245,7 +248,9 @@ static void write_jobs(FILE *out, const struct stats_file *record,
         return;
     summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %10s %9s", "at", "gpu", "job", "took",
                  "peak live", "peak held", "live after", "RAM after");
-    for (size_t i = first_row(record->job_count, style); i < record->job_count; i++)
+    size_t first = first_row(record->job_count, style);
+    write_omitted(out, first);
+    for (size_t i = first; i < record->job_count; i++)
         write_job(out, record->jobs[i], record->file->python_ended_ns);
 }
 
@@ -313,12 +318,25 @@ void summary_command(FILE *out, const char *command, struct stats_file *const *r
     fputc('\n', out);
 }
 
-static void write_next(FILE *out, struct stats_file *const *records, size_t count, bool observed) {
+/* Idle memory, and what becomes of it, is all in which two modes differ. */
+static bool differs_by_mode(enum verdict_code code) {
+    static const bool differs[VERDICT_CODES] = {
+        [VERDICT_NONE] = true,          [VERDICT_UNKNOWN] = true, [VERDICT_OK] = true,
+        [VERDICT_IDLE] = true,          [VERDICT_POOL] = true,    [VERDICT_PRIVATE] = true,
+        [VERDICT_FRAGMENTATION] = true, [VERDICT_CRASHED] = true,
+    };
+    return differs[code];
+}
+
+static void write_next(FILE *out, struct stats_file *const *records, size_t count,
+                       const struct verdict *verdict) {
+    bool observed = stats_file_mode(records[verdict->record]->file) == MODE_OBSERVE;
     fputc('\n', out);
     summary_command(out, "Details  vramgc report --all", records, count);
     summary_command(out, "Picture  vramgc report --open", records, count);
-    fprintf(out, "Compare  run again with --mode %s, then: vramgc diff\n",
-            observed ? "auto" : "observe");
+    if (differs_by_mode(verdict->code))
+        fprintf(out, "Compare  run again with --mode %s, then: vramgc diff\n",
+                observed ? "auto" : "observe");
 }
 
 /* First, for many read no more. */
@@ -335,7 +353,9 @@ static void write_verdict(FILE *out, const struct verdict *verdict) {
 void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style) {
     struct verdict verdict = verdict_of(records, count);
+    bool all = style->most_rows == SIZE_MAX;
     if (style->only_verdict || count == 0) {
+        *verdict.sum = *verdict.most = *verdict.note = 0;
         char line[sizeof verdict];
         struct text text = TEXT_IN(line);
         verdict_write(&text, &verdict);
@@ -356,17 +376,17 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                      verdict.ran_out ? "where memory ran out" : "which held most");
     for (size_t i = 0; i < told->file->device_count; i++)
         if (told->file->devices[i].present)
-            device_table_write(out, told, i);
+            device_table_write(out, told, i, all);
     summary_who(out, told, style->most_rows);
     host_block(out, told);
     write_actions(out, told, style);
     write_refusals(out, told, style);
     write_marks(out, told, style);
-    if (style->most_rows == SIZE_MAX || record_grows(told) || host_memory_grows(told))
+    if (all || record_grows(told) || host_memory_grows(told))
         write_jobs(out, told, style);
     write_doubts(out, &told->file->process);
     if (style->next_commands)
-        write_next(out, records, count, stats_file_mode(told->file) == MODE_OBSERVE);
+        write_next(out, records, count, &verdict);
 }
 
 char *summary_text(struct stats_file *const *records, size_t count) {

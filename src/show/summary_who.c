@@ -1,5 +1,6 @@
 /* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
 #include "show/summary_who.h"
+#include "show/device_rows.h"
 #include "show/graph.h"
 #include "show/summary_lines.h"
 #include "read/units.h"
@@ -45,24 +46,23 @@ struct who_name summary_who_name(const struct vramgc_site *site, size_t columns)
     return shorten(&shorter, shorter.file, 1, columns);
 }
 
-/* Without an out-of-memory there is no column for it. */
-enum { OOM_COLUMNS = 10, PHASE_COLUMNS = 12 };
+enum { OOM_COLUMNS = 10, REFUSAL_COLUMNS = 12, PHASE_COLUMNS = 12 };
 
-static void write_cells(FILE *out, const char *heading, const char *peak, bool oom,
+/* Of the columns of the moment of an out-of-memory there are none without one. */
+static void write_cells(FILE *out, const char *heading, const char *peak, int columns,
                         const char *then, const char *phase, const char *name) {
-    summary_line(out, "%-9s%9s%*s  %-*s %s", heading, peak, oom ? OOM_COLUMNS : 0, oom ? then : "",
+    summary_line(out, "%-9s%9s%*s  %-*s %s", heading, peak, columns, columns ? then : "",
                  PHASE_COLUMNS, phase, name);
 }
 
 /* A phase of the user's own may be wider. */
-static void write_row(FILE *out, const struct who_row *row, bool oom) {
+static void write_row(FILE *out, const struct who_row *row, int columns) {
     enum { BEFORE = 21 };
     struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
     struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
     const char *phase = row->site ? row->site->phase : "";
-    size_t before =
-        BEFORE + max_u64(strlen(phase), PHASE_COLUMNS) + (oom ? (size_t)OOM_COLUMNS : 0);
-    write_cells(out, "", peak.text, oom, then.text, phase,
+    size_t before = BEFORE + max_u64(strlen(phase), PHASE_COLUMNS) + (size_t)columns;
+    write_cells(out, "", peak.text, columns, then.text, phase,
                 summary_who_name(row->site, SUMMARY_WIDTH - before).text);
 }
 
@@ -86,22 +86,24 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS], rest = {0};
     size_t count = who_rows(record->file, device, rows);
-    bool oom = who_has_oom(device);
+    struct device_table table;
+    device_rows(record, index, &table);
+    int columns = !who_has_oom(device) ? 0 : table.went_on ? REFUSAL_COLUMNS : OOM_COLUMNS;
     if (count == 0)
         return;
     sort(rows, count);
     fputc('\n', out);
-    write_cells(out, "WHO", "live peak", oom, "at OOM", "phase",
+    write_cells(out, "WHO", "live peak", columns, table.went_on ? "at refusal" : "at OOM", "phase",
                 "Python function (where it begins)");
     for (size_t i = 0; i < count; i++) {
         bool shown = i < most && rows[i].site;
         rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;
         rest.oom_bytes += shown ? 0 : rows[i].oom_bytes;
         if (shown)
-            write_row(out, &rows[i], oom);
+            write_row(out, &rows[i], columns);
     }
     if (rest.peak_bytes > 0 || rest.oom_bytes > 0)
-        write_row(out, &rest, oom);
+        write_row(out, &rest, columns);
     if (most == SIZE_MAX) {
         fputc('\n', out);
         graph_who(out, record, device, true);

@@ -60,7 +60,14 @@ names() {
 @test "diff: without files it compares the latest two runs, the older one first, each by the process that its report is about" {
     setup_kept
     run "$vramgc" diff
-    contains "$output" 'The latest two runs, the older one as A'
+    contains "$output" 'The latest two runs of the program, the older one as A'
+    equal "$(grep -E '^[AB]  ' <<<"$output" | names)" 'vramgc-a.1.vramgc vramgc-b.2.vramgc '
+    was vramgc-a.1.vramgc /opt/sd/ 'python main.py'
+    run "$vramgc" diff # of another web UI
+    equal "$(grep -E '^[AB]  ' <<<"$output" | names)" 'vramgc-d.4.vramgc vramgc-b.2.vramgc '
+    was vramgc-d.4.vramgc /opt/sd/ 'python main.py'
+    run "$vramgc" diff
+    contains "$output" 'The latest two runs, the older one as A, are of different programs'
     equal "$(grep -E '^[AB]  ' <<<"$output" | names)" 'vramgc-a.1.vramgc vramgc-b.2.vramgc '
     rm "$XDG_STATE_HOME"/vramgc/vramgc-[ad].*
     run_apart "$vramgc" diff

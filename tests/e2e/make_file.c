@@ -363,6 +363,12 @@ static void unread(struct vramgc_file *file) {
         file->devices[0].samples[i].others_bytes = 0; /* the card was not read */
 }
 
+static void many_marks(struct vramgc_file *file) {
+    plain(file);
+    for (uint64_t i = 0; i < 9; i++)
+        add_mark(file, (200 + i) * SECOND, "job");
+}
+
 bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct scenario scenarios[] = {{"plain", plain},
                                                 {"fragmented", fragmented},
@@ -396,6 +402,7 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                                                 {"uncounted", uncounted},
                                                 {"growing", growing},
                                                 {"markup", markup},
+                                                {"many-marks", many_marks},
                                                 {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     return make_one_of(file, scenarios, sizeof scenarios / sizeof scenarios[0], scenario) ||

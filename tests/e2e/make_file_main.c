@@ -50,6 +50,7 @@ static const struct field {
     NUMBER(end),
     NUMBER(end_status),
     TEXT(run_id),
+    TEXT(mode),
     TEXT(host_name),
     TEXT(working_folder),
     TEXT(command_line),
@@ -66,6 +67,10 @@ static const struct field {
     NUMBER(devices[0].owners_at_oom.live_bytes),
     TEXT(devices[0].name),
     NUMBER(devices[0].stats.other_bytes.current),
+    NUMBER(devices[0].stats.held_bytes.peak),
+    NUMBER(devices[0].stats.held_bytes.current),
+    NUMBER(devices[0].stats.live_bytes.peak),
+    NUMBER(devices[0].stats.ooms),
     NUMBER(devices[0].total_bytes)};
 
 static int set_text(int file, const struct field *field, const char *value) {

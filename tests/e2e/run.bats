@@ -614,6 +614,11 @@ TEXT
     FAKE_CUDA=true run_apart "$vramgc" run -q true
     contains "$errors" 'vramgc: No allocation failed'
     contains_not "$errors" 'GPU 0'
+    FAKE_SCENARIO=full FAKE_CUDA=true run_apart "$vramgc" run -q true
+    contains "$errors" 'vramgc: OUT OF MEMORY 2x'
+    contains "$(tr -s ' \n' ' ' <<<"$errors")" 'Do: Make the image or the batch a little smaller.'
+    contains_not "$errors" 'Card: '
+    contains_not "$errors" 'vramgc gave back' # a note
 }
 
 @test "run: the end status is in the file afterwards" {

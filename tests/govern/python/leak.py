@@ -40,7 +40,7 @@ def jobs(count, keep):
 
 
 def grows():
-    return "encode_prompt (leak.py:" in report()["verdict"]["note"]
+    return "encode_prompt (leak.py:" in report()["verdict"]["what"]
 
 
 def fills_the_card():
@@ -57,11 +57,11 @@ def main():
     model = load_model()
     if "--sound" in sys.argv:
         jobs(3 * JOBS, False)
-        note = report()["verdict"]["note"]
-        say("nothing grows", not note or "grows" not in note, note=note)
+        what = report()["verdict"]["what"]
+        say("nothing grows", "grows" not in what, what=what)
         return
     jobs(JOBS, True)
-    say("grows", is_said(grows), note=report()["verdict"]["note"])
+    say("grows", is_said(grows), what=report()["verdict"]["what"])
     say("fills the card", fills_the_card(), cause=report()["verdict"]["cause"])
     del model
 

@@ -1,0 +1,150 @@
+/* diff_which.c: see diff_which.h. First of what `vramgc diff` says, for many read no more. It must
+ * not compare different work without saying so. */
+#include "cli/diff_which.h"
+#include "judge/tally.h"
+#include "judge/verdict.h"
+#include "read/derived.h"
+#include "read/units.h"
+#include "show/summary_lines.h"
+#include "base/base.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+struct sides {
+    const struct stats_file *a, *b;
+    const char *name_a, *name_b;
+};
+
+uint64_t diff_ooms(const struct stats_file *side) {
+    struct stats_file *record = (struct stats_file *)side; /* which tally_of() only reads */
+    struct tally tally = tally_of(&record, 1);
+    return tally_all_went_on(&tally) ? 0 : tally_ooms(&tally);
+}
+
+/* Why a program may not have done all of its work; "" where nothing says so. */
+static struct figure show_failure(const struct stats_file *record) {
+    struct figure figure = {""};
+    struct text text = TEXT_IN(figure.text);
+    if (record->state == PROCESS_KILLED)
+        text_format(&text, "was killed by %s", show_signal(record->signal).text);
+    else if (record->state == PROCESS_EXITED && record->code != 0)
+        text_format(&text, "ended with exit %d", record->code);
+    else if (record->state == PROCESS_RUNNING)
+        text_add(&text, "still runs");
+    return figure;
+}
+
+static double blocks_of(const struct stats_file *record) {
+    double blocks = 0;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        blocks += (double)record->file->devices[i].stats.block_allocs;
+    return blocks;
+}
+
+/* By how it ended, and by how much it had done by then. False: there is nothing to say. */
+static bool write_less(FILE *out, const char *name, const struct stats_file *record,
+                       const char *name_of_other, const struct stats_file *other) {
+    const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
+    struct figure failure = show_failure(record);
+    char line[400];
+    struct text text = TEXT_IN(line);
+    double blocks = blocks_of(record), blocks_of_other = blocks_of(other);
+    bool less = blocks < much_less * blocks_of_other;
+    if (!less && (!*failure.text || *show_failure(other).text))
+        return false;
+    bool ran_out = verdict_of(&(struct stats_file *){(struct stats_file *)record}, 1).ran_out;
+    text_format(&text, "%s %s", name, ran_out ? "ran out of memory and " : "");
+    text_add(&text, *failure.text ? failure.text : "did less work");
+    if (!less)
+        text_format(&text, " after %s", show_time(record->elapsed_ns).text);
+    if (less)
+        text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
+                    show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
+                    name_of_other, show_count(to_u64(blocks_of_other)).text,
+                    show_time(other->elapsed_ns).text);
+    text_format(&text, ". These figures compare different work%s.",
+                *failure.text && !ran_out ? ": run it again, to its end" : "");
+    summary_wrapped_at(out, 0, "", line);
+    return true;
+}
+
+/* ---- which held less ---- */
+
+/* Of the cards that both have, the one on which most was held; VRAMGC_MAX_DEVICES: there is none.
+ */
+static size_t card_to_tell(const struct sides *sides) {
+    size_t found = VRAMGC_MAX_DEVICES;
+    double most = -1;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        const struct vramgc_device *a = &sides->a->file->devices[i];
+        const struct vramgc_device *b = &sides->b->file->devices[i];
+        double held = (double)a->stats.held_bytes.peak + (double)b->stats.held_bytes.peak;
+        if (a->present && b->present && held > most)
+            found = i, most = held;
+    }
+    return found;
+}
+
+/* "12 % less", or "as much"; a whole percentage, and more than one run differs from the next. */
+static struct figure show_less(uint64_t a, uint64_t b) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    double percent = a > 0 ? ((double)b - (double)a) / (double)a * 100 : b > 0 ? 100 : 0;
+    if (fabs(percent) < 2)
+        text_add(&text, "as much");
+    else if (percent > 200 || !a)
+        text_format(&text, "much more");
+    else
+        text_format(&text, "%.0f %% %s", fabs(percent), percent < 0 ? "less" : "more");
+    return figure;
+}
+
+static void say_ooms(struct text *text, const struct sides *sides) {
+    uint64_t a = diff_ooms(sides->a), b = diff_ooms(sides->b), less = min_u64(a, b);
+    if (a == b)
+        return;
+    text_format(text, "%s ran out of memory %sx, %s ", a > b ? sides->name_a : sides->name_b,
+                show_count(max_u64(a, b)).text, a > b ? sides->name_b : sides->name_a);
+    text_add(text, less ? show_count(less).text : "never");
+    text_add(text, less ? "x. " : ". ");
+}
+
+static void say_held(struct text *text, const struct sides *sides, size_t index) {
+    const struct vramgc_device *a = &sides->a->file->devices[index];
+    const struct vramgc_device *b = &sides->b->file->devices[index];
+    struct last_moment x = last_moment_of(a, sides->a->state == PROCESS_RUNNING),
+                       y = last_moment_of(b, sides->b->state == PROCESS_RUNNING);
+    struct figure live = show_less(a->stats.live_bytes.peak, b->stats.live_bytes.peak);
+    text_format(text, "%s held %s at the peak", sides->name_b,
+                show_less(a->stats.held_bytes.peak, b->stats.held_bytes.peak).text);
+    if (strcmp(x.name, y.name) == 0)
+        text_format(text, ", %s %s",
+                    show_less(x.stats->held_bytes.current, y.stats->held_bytes.current).text,
+                    x.name);
+    if (strcmp(live.text, "as much") == 0)
+        text_add(text, ", for the same tensors.");
+    else
+        text_format(text, ", for %s in tensors.", live.text);
+}
+
+/* Of different work it would mislead. */
+void diff_which(FILE *out, const struct stats_file *a, const char *name_a,
+                const struct stats_file *b, const char *name_b) {
+    const struct sides sides = {a, b, name_a, name_b};
+    size_t index = card_to_tell(&sides);
+    char line[300];
+    struct text text = TEXT_IN(line);
+    bool less = write_less(out, name_a, a, name_b, b);
+    less = write_less(out, name_b, b, name_a, a) || less;
+    if (!less)
+        say_ooms(&text, &sides);
+    if (!less && index < VRAMGC_MAX_DEVICES)
+        say_held(&text, &sides, index);
+    if (text.length)
+        summary_wrapped_at(out, 0, "", line);
+    if (strcmp(a->file->command_line, b->file->command_line) != 0)
+        fputs("The two commands differ: so may the work.\n", out);
+    fputc('\n', out);
+}
