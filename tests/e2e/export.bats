@@ -379,7 +379,7 @@ PYTHON
 @test "a card's rows are the same on the terminal, in Markdown and in HTML; with an out-of-memory there is a column of it" {
     for scenario in fragmented compact; do
         "$make_file" "$scenario" "$scenario.vramgc"
-        "$vramgc" report "$scenario.vramgc" >"$scenario.txt"
+        "$vramgc" report --all "$scenario.vramgc" >"$scenario.txt"
         "$vramgc" export --markdown -o "$scenario.md" "$scenario.vramgc"
         "$vramgc" report --html -o "$scenario.html" "$scenario.vramgc"
     done
