@@ -178,8 +178,10 @@ static bool read_rows_again(struct card *card) {
  * nobody's, of those within which no program held more or less. */
 static void read_at_once(struct card *card, struct card_reading *reading) {
     enum { LOOKS = 4 };
+    if (!card->row_count)
+        return;
     struct card_reading best = *reading;
-    struct card_row *rows = malloc((card->row_count + 1) * sizeof *rows);
+    struct card_row *rows = malloc(card->row_count * sizeof *rows);
     uint64_t least = UINT64_MAX;
     for (int i = 0; rows && reading->known && i < LOOKS; i++) {
         sleep_ns(i > 0 ? MILLISECOND_NS : 0);
