@@ -71,23 +71,23 @@ static void write_edges(FILE *out, const char *left, const char *right) {
 }
 
 /* When, and how long. The program runs before its first use of CUDA, too, where the record begins,
- * and with it the times below: told where that is not little. */
+ * and with it the times below: told where that is not little, and there is room. */
 static void write_title(FILE *out, const struct launch_facts *launch,
                         const struct stats_file *record) {
     enum { LITTLE = 10 };
-    char line[SUMMARY_WIDTH + 1], when[SUMMARY_WIDTH];
-    struct text text = TEXT_IN(when);
+    char line[SUMMARY_WIDTH + 1], when[SUMMARY_WIDTH], since[SUMMARY_WIDTH];
+    struct text head = TEXT_IN(line), text = TEXT_IN(when), more = TEXT_IN(since);
     uint64_t all_ns = launch ? launch->elapsed_ns : stats_file_ran_ns(record);
     uint64_t differs_ns = max_u64(all_ns, record->elapsed_ns) - min_u64(all_ns, record->elapsed_ns);
+    text_format(&head, "-- vramgc %s ", VRAMGC_VERSION);
     text_format(&text, " %s, ran %s", show_date(stats_file_began_unix_ns(record)).text,
                 show_time(all_ns).text);
-    if (differs_ns > all_ns / LITTLE && record->elapsed_ns > 0)
-        text_format(&text, ", %s since CUDA began", show_time(record->elapsed_ns).text);
-    size_t columns = SUMMARY_WIDTH - text.length;
-    text = TEXT_IN(line);
-    text_format(&text, "-- vramgc %s ", VRAMGC_VERSION);
-    while (text.length < columns)
-        text_add(&text, "-");
+    text_format(&more, ", %s since CUDA began", show_time(record->elapsed_ns).text);
+    if (differs_ns > all_ns / LITTLE && record->elapsed_ns > 0 &&
+        head.length + text.length + more.length <= SUMMARY_WIDTH)
+        text_add(&text, since);
+    while (head.length + text.length < SUMMARY_WIDTH)
+        text_add(&head, "-");
     fprintf(out, "%s%s\n", line, when);
 }
 
