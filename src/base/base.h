@@ -47,11 +47,16 @@ static inline uint64_t at_least_0(int64_t bytes) {
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
-static inline uint64_t clock_ns(void) {
+/* Nanoseconds of that clock of clock_gettime(). */
+static inline uint64_t clock_read_ns(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+/* Of CLOCK_MONOTONIC. */
+static inline uint64_t clock_ns(void) {
+    return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 static inline void sleep_ns(uint64_t ns) {

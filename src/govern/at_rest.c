@@ -41,13 +41,6 @@ static struct {
     uint64_t in_use_bytes, ask_again_ns; /* by the program's processor time */
 } self;
 
-/* On a busy machine the clock on the wall tells what others took, too. */
-static uint64_t processor_ns(clockid_t whose) {
-    struct timespec t;
-    clock_gettime(whose, &t);
-    return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
-}
-
 static struct host_has pinned(void) {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
@@ -57,10 +50,10 @@ static struct host_has pinned(void) {
 }
 
 static void ask_what_is_in_use(void) {
-    uint64_t begun_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
     self.in_use_bytes = host_allocator_in_use_bytes();
     self.ask_again_ns =
-        self.pace.program_ns + ASK_PART * (processor_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
+        self.pace.program_ns + ASK_PART * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
     figure_set(&store_file()->host.in_use_bytes, self.in_use_bytes);
 }
 
@@ -84,7 +77,8 @@ static bool release_pinned(void) {
     return true;
 }
 
-/* of: how much there is; release: false while it has not finished. */
+/* By processor time: on a busy machine the clock on the wall tells what others took, too.
+ * of: how much there is; release: false while it has not finished. */
 static void look(struct releasing *releasing, uint64_t now_ns, struct host_has (*of)(void),
                  bool (*release)(void), uint64_t *released_bytes) {
     struct host_has has = of();
@@ -93,9 +87,9 @@ static void look(struct releasing *releasing, uint64_t now_ns, struct host_has (
         return;
     if (!under_way)
         releasing->before = has;
-    uint64_t begun_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
     bool over = release();
-    uint64_t took_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
+    uint64_t took_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
     struct host_has after = of();
     releasing->took_ns += took_ns;
     figure_add(&store_file()->process.host_release_ns, took_ns);
@@ -161,8 +155,8 @@ uint64_t at_rest_look(uint64_t now_ns) {
     if (now_ns - self.pace.time_ns < LOOK_NS)
         return LOOK_NS;
     bool first = !self.pace.time_ns,
-         rests = host_rests(&self.pace, now_ns, processor_ns(CLOCK_PROCESS_CPUTIME_ID),
-                            processor_ns(CLOCK_THREAD_CPUTIME_ID));
+         rests = host_rests(&self.pace, now_ns, clock_read_ns(CLOCK_PROCESS_CPUTIME_ID),
+                            clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
     if (options->host == HOST_OBSERVE || options->mode == MODE_OBSERVE) {
         if (first || rests)
             observe(now_ns, first);

@@ -116,23 +116,18 @@ static void describe_machine(struct vramgc_file *file) {
 
 /* Start times are told in ticks of the clock that goes on while the machine sleeps. */
 static uint64_t process_age_ns(uint64_t start_ticks) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
     uint64_t tick_ns = SECOND_NS / (uint64_t)sysconf(_SC_CLK_TCK);
-    return minus_u64((uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec,
-                     start_ticks * tick_ns);
+    return minus_u64(clock_read_ns(CLOCK_BOOTTIME), start_ticks * tick_ns);
 }
 
 static void describe_process(struct vramgc_file *file) {
-    struct timespec now;
     memcpy(file->magic, VRAMGC_MAGIC, sizeof file->magic);
     file->format_version = VRAMGC_FORMAT_VERSION;
     file->file_bytes = sizeof *file;
     file->pid = (uint64_t)getpid();
     file->parent_pid = (uint64_t)getppid();
     file->process_start = process_stat(file->pid).start_ticks;
-    clock_gettime(CLOCK_REALTIME, &now);
-    file->started_unix_ns = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+    file->started_unix_ns = clock_read_ns(CLOCK_REALTIME);
     file->started_ns = file->latest_ns = clock_ns();
     file->before_ns = process_age_ns(file->process_start);
     text_copy(file->version, sizeof file->version, VRAMGC_VERSION);

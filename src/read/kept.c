@@ -122,10 +122,8 @@ static bool runs(const struct stats_peek *peek) {
 }
 
 uint64_t kept_age_ns(const struct stats_peek *peek) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     uint64_t ended_ns = peek->started_unix_ns + minus_u64(peek->latest_ns, peek->started_ns);
-    return minus_u64((uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec, ended_ns);
+    return minus_u64(clock_read_ns(CLOCK_REALTIME), ended_ns);
 }
 
 /* Not seen from here, in another container or on another machine with the same home. */
