@@ -62,6 +62,12 @@ size_t program_name_length(const struct program *program) {
     return (size_t)(word - command) + strcspn(word, " ");
 }
 
+void program_say(struct text *out, const struct program *program, size_t length) {
+    text_add(out, program->folder);
+    text_add(out, *program->folder ? ": " : "");
+    text_add_n(out, program->command, length);
+}
+
 static void read_folder(uint64_t pid, char *out, size_t capacity) {
     char path[48];
     struct text text = TEXT_IN(path);
@@ -83,7 +89,5 @@ void program_of_process(uint64_t pid, char *name, size_t capacity) {
     }
     read_folder(pid, folder, sizeof folder);
     struct program program = program_in(words, folder);
-    text_add(&out, program.folder);
-    text_add(&out, *program.folder ? ": " : "");
-    text_add_n(&out, program.command, program_name_length(&program));
+    program_say(&out, &program, program_name_length(&program));
 }

@@ -8,19 +8,14 @@ struct program program_of(const struct vramgc_file *file) {
     return program_in(file->command_line, file->working_folder);
 }
 
-static void say(struct text *out, const struct program *program, size_t length) {
-    text_format(out, "%s%s%.*s", program->folder, *program->folder ? ": " : "", (int)length,
-                program->command);
-}
-
 void program_describe(const struct vramgc_file *file, struct text *out) {
     struct program program = program_of(file);
-    say(out, &program, strlen(program.command));
+    program_say(out, &program, strlen(program.command));
 }
 
 void program_name(const struct vramgc_file *file, struct text *out) {
     struct program program = program_of(file);
-    say(out, &program, program_name_length(&program));
+    program_say(out, &program, program_name_length(&program));
 }
 
 bool program_has_word(const struct vramgc_file *file, const char *word) {
