@@ -15,9 +15,7 @@ void cause_say_growth(struct text *text, const char *what, const struct vramgc_f
 /* What to do about growth. */
 #define CAUSE_FIND_KEPT                                                                            \
     "Do you keep results in a list? Move them to RAM with .cpu() before. Does the loop run "       \
-    "without "                                                                                     \
-    "torch.no_grad()? Each result then keeps all steps that led to it. Do you load a LoRA for "    \
-    "each "                                                                                        \
-    "image? Unload it."
+    "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
+    "LoRA for each image? Unload it."
 
 void cause_say_todo(struct text *text, const struct oom *oom);

@@ -8,7 +8,7 @@
 
 bool host_memory_grows(const struct stats_file *record);
 
-/* A sentence, and what may help. False: it does not. */
+/* A sentence, and what may help: to be told apart. False: it does not. */
 bool host_growth_say(struct text *text, const struct stats_file *record);
 bool host_growth_say_todo(struct text *text, const struct stats_file *record);
 

@@ -19,10 +19,15 @@ static bool has_graphs(const struct tally *tally) {
     return tally->highest_in->file->process.captures > 0;
 }
 
-/* By the user's own setting, or its default, in a mode that gives memory back. 0: not so. */
-static double threshold_of(const struct stats_file *record) {
+/* The user's own setting, or its default. */
+static double percent_set(const struct stats_file *record) {
     const char *threshold = stats_file_setting(record, "threshold");
-    double percent = threshold ? strtod(threshold, NULL) : 0;
+    return threshold ? strtod(threshold, NULL) : 0;
+}
+
+/* The same in a mode that gives memory back. 0: not so. */
+static double threshold_of(const struct stats_file *record) {
+    double percent = percent_set(record);
     bool holds = gives_back(record) && percent > 0 && percent <= 100 &&
                  stats_file_setting_is(record, "lowvram", "0");
     return holds ? percent : 0;
@@ -67,8 +72,7 @@ static bool much_at_last(const struct tally *tally) {
 /* By what was refused, though it came when asked for again, or by how full the card was then. */
 static bool was_short_at_last(const struct tally *tally) {
     struct division last = last_of(tally).division;
-    const char *threshold = stats_file_setting(tally->highest_in, "threshold");
-    double percent = threshold ? strtod(threshold, NULL) : 0;
+    double percent = percent_set(tally->highest_in);
     double used = (double)minus_u64(last.total_bytes, last.free_bytes);
     return tally->granted > 0 ||
            (last.known && percent > 0 && used * 100 >= percent * (double)last.total_bytes);

@@ -9,7 +9,7 @@
     " CUDA graphs were captured: what they keep counts as idle, and goes back in no mode before "  \
     "they do."
 
-/* At the peak, or when the program rested last. */
+/* At the peak; or when the program rested last, where the card was short of memory. */
 bool idle_is_much(const struct tally *tally);
 
 /* As the cause of the verdict. */
