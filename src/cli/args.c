@@ -157,3 +157,17 @@ void args_heading(const struct flag *flag, char *out, size_t capacity) {
     if (flag->argument)
         text_add(&text, flag->argument);
 }
+
+bool args_paragraph(const char **details, struct paragraph *out) {
+    size_t length = strcspn(*details, "\n");
+    struct text text = TEXT_IN(out->text);
+    if (!**details)
+        return false;
+    text_add_n(&text, *details, length);
+    *details += length + ((*details)[length] == '\n');
+    char *tab = strchr(out->text, '\t');
+    out->behind = tab ? tab + 1 : NULL;
+    if (tab)
+        *tab = 0;
+    return true;
+}

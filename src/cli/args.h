@@ -44,3 +44,11 @@ bool args_read(struct args *args, const bool *stop);
 
 /* "-t, --threshold PERCENT", for the help. */
 void args_heading(const struct flag *flag, char *out, size_t capacity);
+
+/* A paragraph of a command's details; what stands behind a tab in it is text for the word before.
+ * False: there is none left. */
+struct paragraph {
+    char text[1024];
+    const char *behind; /* NULL: there is no tab */
+};
+bool args_paragraph(const char **details, struct paragraph *out);

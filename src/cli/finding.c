@@ -9,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static size_t wrong_count;
-static FILE *held; /* NULL: lines do not wait */
-static char *held_text;
-static size_t held_bytes;
+static struct {
+    size_t wrong_count;
+    FILE *held; /* NULL: lines do not wait */
+    char *text; /* what they are, once it is closed */
+    size_t bytes;
+} self;
 
 void finding(enum mark mark, const char *about, const char *format, ...) {
     static const char *const words[] = {"ok", "note", "WRONG"};
@@ -23,28 +25,29 @@ void finding(enum mark mark, const char *about, const char *format, ...) {
     va_end(arguments);
     clean_text(line, sizeof line);
     snprintf(heading, sizeof heading, "%-6s %-11s ", words[mark], about);
+    FILE *out = self.held ? self.held : stdout;
     if (isatty(STDOUT_FILENO))
-        summary_wrapped_at(held ? held : stdout, (int)strlen(heading), heading, line);
+        summary_wrapped_at(out, (int)strlen(heading), heading, line);
     else /* for grep, a line each */
-        fprintf(held ? held : stdout, "%s%s\n", heading, line);
+        fprintf(out, "%s%s\n", heading, line);
     fflush(stdout);
-    wrong_count += mark == MARK_WRONG;
+    self.wrong_count += mark == MARK_WRONG;
 }
 
 void finding_hold(void) {
-    held = open_memstream(&held_text, &held_bytes);
+    self.held = open_memstream(&self.text, &self.bytes);
 }
 
 void finding_release(void) {
-    if (!held)
+    if (!self.held)
         return;
-    fclose(held);
-    held = NULL;
-    fputs(held_text ? held_text : "", stdout);
-    free(held_text);
-    held_text = NULL;
+    fclose(self.held);
+    self.held = NULL;
+    fputs(self.text ? self.text : "", stdout);
+    free(self.text);
+    self.text = NULL;
 }
 
 size_t finding_wrong_count(void) {
-    return wrong_count;
+    return self.wrong_count;
 }

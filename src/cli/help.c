@@ -24,29 +24,14 @@ static void write_flag(const struct flag *flag) {
     summary_wrapped_at(stdout, 8, "", flag->help);
 }
 
-/* One that is empty is an empty line; WORD\tTEXT stands in two columns. */
-static void write_paragraph(char *paragraph) {
-    char *tab = strchr(paragraph, '\t');
-    if (!*paragraph) {
-        puts("");
-    } else if (tab) {
-        *tab = 0;
-        printf("  %s\n", paragraph);
-        summary_wrapped_at(stdout, 8, "", tab + 1);
-    } else {
-        summary_wrapped_at(stdout, 0, "", paragraph);
-    }
-}
-
-static void write_paragraphs(const char *text) {
-    while (*text) {
-        char paragraph[1024];
-        size_t length = strcspn(text, "\n");
-        struct text copy = TEXT_IN(paragraph);
-        text_add_n(&copy, text, length);
-        write_paragraph(paragraph);
-        text += length;
-        text += *text == '\n';
+static void write_paragraphs(const char *details) {
+    for (struct paragraph paragraph; args_paragraph(&details, &paragraph);) {
+        if (paragraph.behind)
+            printf("  %s\n", paragraph.text);
+        else if (!*paragraph.text)
+            puts("");
+        const char *words = paragraph.behind ? paragraph.behind : paragraph.text;
+        summary_wrapped_at(stdout, paragraph.behind ? 8 : 0, "", words);
     }
 }
 

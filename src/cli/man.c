@@ -5,8 +5,6 @@
 #include "read/derived.h"
 #include "read/units.h"
 
-#include <string.h>
-
 /* A line of text for troff: backslashes and dashes are escaped, and no line may begin with a
  * control character of its own. */
 static void write_text(const char *text) {
@@ -24,34 +22,24 @@ static void write_text(const char *text) {
     }
 }
 
-static void write_item(const char *heading, const char *help);
-
-/* WORD\tTEXT is an item. */
-static void write_details(const char *text) {
-    while (*text) {
-        char line[1024];
-        size_t length = strcspn(text, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)length, text);
-        char *tab = strchr(line, '\t');
-        if (tab) {
-            *tab = 0;
-            write_item(line, tab + 1);
-        } else {
-            fputs(".PP\n", stdout);
-            write_text(line);
-            fputc('\n', stdout);
-        }
-        text += length;
-        text += *text == '\n';
-    }
-}
-
 static void write_item(const char *heading, const char *help) {
     fputs(".TP\n\\fB", stdout);
     write_text(heading);
     fputs("\\fR\n", stdout);
     write_text(help);
     fputc('\n', stdout);
+}
+
+static void write_details(const char *details) {
+    for (struct paragraph paragraph; args_paragraph(&details, &paragraph);) {
+        if (paragraph.behind) {
+            write_item(paragraph.text, paragraph.behind);
+            continue;
+        }
+        fputs(".PP\n", stdout);
+        write_text(paragraph.text);
+        fputc('\n', stdout);
+    }
 }
 
 static void write_flags(const struct flag *flags, size_t count) {
