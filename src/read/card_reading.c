@@ -36,18 +36,22 @@ static struct card_sensors read_sensors(nvml_card card) {
     return out;
 }
 
-void card_read_memory(const char *bus_id, struct card_reading *reading) {
+static void read_memory(nvml_card card, struct card_reading *reading) {
     struct nvml_memory memory = {0};
-    reading->known = nvml_memory(nvml(), nvml_by_bus(nvml(), bus_id), &memory) && memory.total > 0;
+    reading->known = nvml_memory(nvml(), card, &memory) && memory.total > 0;
     reading->free_bytes = memory.free;
     reading->total_bytes = memory.total;
     reading->used_bytes = minus_u64(memory.total, memory.free);
 }
 
+void card_read_memory(const char *bus_id, struct card_reading *reading) {
+    read_memory(nvml_by_bus(nvml(), bus_id), reading);
+}
+
 struct card_reading card_read(const char *bus_id) {
     struct card_reading reading = {.users.complete = true};
     nvml_card card = nvml_by_bus(nvml(), bus_id);
-    card_read_memory(bus_id, &reading);
+    read_memory(card, &reading);
     if (!reading.known)
         return reading;
     reading.sensors = read_sensors(card);

@@ -133,6 +133,11 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
     }
 }
 
+bool device_went_on(const struct stats_file *record, size_t index) {
+    const struct vramgc_refusal *refusal = latest_refusal(record, index);
+    return refusal && refusal->reported == VRAMGC_WENT_ON;
+}
+
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
     const struct vramgc_device *device = &record->file->devices[index];
     const struct last_moment last = last_moment_of(device, record->state == PROCESS_RUNNING);
@@ -140,7 +145,7 @@ void device_rows(const struct stats_file *record, size_t index, struct device_ta
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
     *table = (struct device_table){
-        .has_refusal = r != NULL, .went_on = r && r->reported == VRAMGC_WENT_ON, .last = last.name};
+        .has_refusal = r != NULL, .went_on = device_went_on(record, index), .last = last.name};
     add_division(table, device, r, last.division);
     add_allocator(table, s, r);
     add_beside(table, "held by other libraries", s->other_bytes,

@@ -32,3 +32,6 @@ struct device_table {
 };
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
+
+/* went_on, for whoever shows no table. */
+bool device_went_on(const struct stats_file *record, size_t index);

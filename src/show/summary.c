@@ -64,9 +64,7 @@ static void write_edges(FILE *out, const char *left, const char *right) {
     size_t room = SUMMARY_WIDTH - strlen(right) - 2;
     size_t length = summary_shorten(&left, room);
     const char *mark = left[length] ? ".." : "";
-    size_t columns = strlen(mark);
-    for (size_t i = 0; i < length; i++)
-        columns += ((unsigned char)left[i] & 0xc0) != 0x80;
+    size_t columns = columns_of_bytes(left, length) + strlen(mark);
     fprintf(out, "%.*s%s%*s  %s\n", (int)length, left, mark, (int)(room - columns), "", right);
 }
 

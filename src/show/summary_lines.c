@@ -6,15 +6,25 @@
 #include <stdbool.h>
 #include <string.h>
 
+static bool starts_character(char byte) {
+    return ((unsigned char)byte & 0xc0) != 0x80;
+}
+
 size_t bytes_of_columns(const char *text, size_t columns) {
     size_t i = 0;
     while (text[i]) {
-        bool starts = ((unsigned char)text[i] & 0xc0) != 0x80;
-        if (starts && columns-- == 0)
+        if (starts_character(text[i]) && columns-- == 0)
             break;
         i++;
     }
     return i;
+}
+
+size_t columns_of_bytes(const char *text, size_t length) {
+    size_t columns = 0;
+    for (size_t i = 0; i < length; i++)
+        columns += starts_character(text[i]);
+    return columns;
 }
 
 void summary_line(FILE *out, const char *format, ...) {

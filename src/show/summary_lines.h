@@ -9,6 +9,9 @@ enum { SUMMARY_WIDTH = 80 };
 /* Length of the first `columns` characters of a UTF-8 text, in bytes. */
 size_t bytes_of_columns(const char *text, size_t columns);
 
+/* How many characters so many bytes of it are. */
+size_t columns_of_bytes(const char *text, size_t length);
+
 /* A line of at most SUMMARY_WIDTH columns; what is longer is cut. */
 void summary_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -86,14 +86,13 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS], rest = {0};
     size_t count = who_rows(record->file, device, rows);
-    struct device_table table;
-    device_rows(record, index, &table);
-    int columns = !who_has_oom(device) ? 0 : table.went_on ? REFUSAL_COLUMNS : OOM_COLUMNS;
+    bool went_on = device_went_on(record, index);
+    int columns = !who_has_oom(device) ? 0 : went_on ? REFUSAL_COLUMNS : OOM_COLUMNS;
     if (count == 0)
         return;
     sort(rows, count);
     fputc('\n', out);
-    write_cells(out, "WHO", "live peak", columns, table.went_on ? "at refusal" : "at OOM", "phase",
+    write_cells(out, "WHO", "live peak", columns, went_on ? "at refusal" : "at OOM", "phase",
                 "Python function (where it begins)");
     for (size_t i = 0; i < count; i++) {
         bool shown = i < most && rows[i].site;

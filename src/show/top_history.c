@@ -13,10 +13,18 @@ static uint64_t second_now(void) {
     return clock_ns() / SECOND_NS;
 }
 
+/* The count of cards: it was not seen yet. */
+static size_t index_of(const struct top_history *history, const char *bus_id) {
+    size_t i = 0;
+    while (i < history->count && strcmp(history->cards[i].bus_id, bus_id) != 0)
+        i++;
+    return i;
+}
+
 static struct history_card *find(struct top_history *history, const char *bus_id) {
-    for (size_t i = 0; i < history->count; i++)
-        if (strcmp(history->cards[i].bus_id, bus_id) == 0)
-            return &history->cards[i];
+    size_t index = index_of(history, bus_id);
+    if (index < history->count)
+        return &history->cards[index];
     if (history->count == VRAMGC_MAX_DEVICES)
         return NULL;
     struct history_card *card = &history->cards[history->count++];
@@ -144,10 +152,8 @@ static char letter_of(struct history_second most, uint64_t middle, bool lowest) 
 
 static const struct history_card *card_of(const struct top_history *history,
                                           const struct card *card) {
-    for (size_t i = 0; i < history->count; i++)
-        if (strcmp(history->cards[i].bus_id, card->label.bus_id) == 0)
-            return &history->cards[i];
-    return NULL;
+    size_t index = index_of(history, card->label.bus_id);
+    return index < history->count ? &history->cards[index] : NULL;
 }
 
 uint64_t history_top_bytes(const struct top_history *history, const struct card *card) {

@@ -42,11 +42,9 @@ void page_add(struct page *page, enum page_style style, const char *format, ...)
 }
 
 void page_pad(struct text *text, const char *word, size_t columns) {
-    size_t length = bytes_of_columns(word, columns), shown = 0;
-    for (size_t i = 0; i < length; i++)
-        shown += ((unsigned char)word[i] & 0xc0) != 0x80;
+    size_t length = bytes_of_columns(word, columns);
     text_add_n(text, word, length);
-    for (; shown < columns; shown++)
+    for (size_t shown = columns_of_bytes(word, length); shown < columns; shown++)
         text_add(text, " ");
 }
 

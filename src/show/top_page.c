@@ -44,16 +44,19 @@ static size_t bar_columns(int columns) {
     return (size_t)columns > others ? (size_t)columns - others : 0;
 }
 
+static void add_program_parts(struct bar *bar, const struct card_row *row) {
+    bar_add(bar, '#', row->live_bytes);
+    bar_add(bar, ':', row->idle_bytes);
+    bar_add(bar, '+', row->code_bytes);
+}
+
 static void write_card_bar(struct page *page, const struct card *card, int columns) {
     struct page_line *line = page_add_line(page, PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     text_add(&text, "  [");
     struct bar bar = bar_begin(line, text, card->total_bytes, (size_t)columns - 4);
-    for (size_t i = 0; i < card->row_count; i++) {
-        bar_add(&bar, '#', card->rows[i].live_bytes);
-        bar_add(&bar, ':', card->rows[i].idle_bytes);
-        bar_add(&bar, '+', card->rows[i].code_bytes);
-    }
+    for (size_t i = 0; i < card->row_count; i++)
+        add_program_parts(&bar, &card->rows[i]);
     for (size_t i = 0; i < card->other_count; i++)
         bar_add(&bar, 'o', card->others[i].bytes);
     bar_add(&bar, card->named ? '-' : 'o', card->known ? card->rest_bytes : 0);
@@ -182,9 +185,7 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     if (page_is_narrow(columns))
         return;
     struct bar bar = bar_begin(line, text, card->total_bytes, bar_columns(columns));
-    bar_add(&bar, '#', row->live_bytes);
-    bar_add(&bar, ':', row->idle_bytes);
-    bar_add(&bar, '+', row->code_bytes);
+    add_program_parts(&bar, row);
 }
 
 static void write_part(struct page *page, const struct card *card, char sign, const char *name,
