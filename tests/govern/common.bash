@@ -37,6 +37,12 @@ until_yes() {
 # until_action PATTERN: the same, until an action is in the file.
 until_action() { until_yes "build/govern/show \$1 | grep -qE '^action $1'"; }
 
+# until_rest MIB: the same, until the file tells of a rest at which so much was held.
+until_rest() {
+    local rested="import json, sys; sys.exit(json.load(sys.stdin)['processes'][0]['devices'][0]['division_at_rest']['held_bytes'] != $1 << 20)"
+    until_yes "build/vramgc report --json \$1 | python3 -c \"$rested\""
+}
+
 # field NAME LINE
 field() { sed -E "s/.* $1=([^ ]*).*/\1/" <<<"$2"; }
 

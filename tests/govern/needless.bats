@@ -58,13 +58,13 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' '
 @test "where idle memory stayed below the threshold the note says that vramgc left it, and what takes it" {
     local untouched='300 MiB stayed idle at rest. The card was never over 80 % full, so vramgc let be. With --lowvram idle memory goes back at once.'
     version=${versions%% *}
-    export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush VRAMGC_LOWVRAM=0
+    export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush VRAMGC_LOWVRAM=0 VRAMGC_REST=5ms
     note() {
-        drive "$version" "alloc a 600MiB; alloc b $1; free b; sleep 120; _exit 0" --mem 8GiB
+        drive "$version" "alloc a 600MiB; alloc b $1MiB; free b; $(until_rest $((600 + $1))); _exit 0" --mem 8GiB
         build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' '
     }
-    [[ $(note 300MiB) == *"NOTE $untouched"* ]]
-    [[ $(note 100MiB) != *'stayed idle'* ]]
-    [[ $(VRAMGC_LOWVRAM=1 note 300MiB) != *'stayed idle'* ]]
-    [[ $(VRAMGC_MODE=observe note 300MiB) != *'stayed idle'* ]]
+    [[ $(note 300) == *"NOTE $untouched"* ]]
+    [[ $(note 100) != *'stayed idle'* ]]
+    [[ $(VRAMGC_LOWVRAM=1 note 300) != *'stayed idle'* ]]
+    [[ $(VRAMGC_MODE=observe note 300) != *'stayed idle'* ]]
 }

@@ -182,9 +182,8 @@ counted() {
 
 # freed_at_end MIB SCRIPT: rests until the file tells that so much was held then, does more and frees all.
 freed_at_end() {
-    local rested="import json, sys; sys.exit(json.load(sys.stdin)['processes'][0]['devices'][0]['division_at_rest']['held_bytes'] < $1 << 20)"
     VRAMGC_REST=5ms VRAMGC_MODE=flush VRAMGC_ALLOC_CONF=keep drive "$version" \
-        "alloc m 200MiB; alloc a 300MiB; free a; $(until_yes "build/vramgc report --json \$1 | python3 -c \"$rested\""); $2 free m; empty_cache; _exit 0" --mem 2GiB
+        "alloc m 200MiB; alloc a 300MiB; free a; $(until_rest "$1"); $2 free m; empty_cache; _exit 0" --mem 2GiB
     said=$(report --all | tr -s ' ')
 }
 
