@@ -1,10 +1,9 @@
-/* list.c: the command `vramgc list`: what became of each run that is kept, what it was, and its
- * file. It judges no more than the report does. Others may have named the files: no name may
+/* list.c: the command `vramgc list`: what became of each run that is kept, and what it was, in a
+ * line. It judges no more than the report does. Others may have named the files: no name may
  * steer the terminal. */
 #include "cli/cli.h"
 #include "read/kept.h"
 #include "read/program.h"
-#include "show/summary.h"
 #include "show/summary_lines.h"
 #include "show/terminal.h"
 #include "read/units.h"
@@ -19,30 +18,44 @@
 
 static bool only_paths;
 
-/* As wide as the terminal. */
-static void write_command(const struct vramgc_file *file) {
-    enum { INDENT = 4 };
+/* What a reader knows without the report; else how the program ended, where that was not well. */
+static struct figure show_result(const struct stats_file *record) {
+    struct figure figure;
+    struct text text = TEXT_IN(figure.text);
+    struct stats_file *of = (struct stats_file *)record; /* only read */
+    struct verdict verdict = verdict_of(&of, 1);
+    bool fine = verdict.code == VERDICT_OK || verdict.code == VERDICT_UNKNOWN;
+    bool failed = record->state == PROCESS_EXITED && record->code != 0;
+    if (verdict.code >= VERDICT_FRAGMENTATION && verdict.code <= VERDICT_HOST)
+        text_add(&text, "out of memory");
+    else if (fine && record->state == PROCESS_RUNNING)
+        text_add(&text, "running");
+    else if (fine && failed)
+        text_format(&text, "exit %d", record->code);
+    else if (fine && record->state == PROCESS_KILLED)
+        text_add(&text, show_signal(record->signal).text);
+    else
+        text_add(&text, verdict_name(verdict.code));
+    return figure;
+}
+
+/* As wide as the terminal, where that is not too narrow for it. */
+static void write_program(const struct vramgc_file *file, int before) {
+    enum { LEAST = 18 };
     char line[PROGRAM_BYTES];
     struct text text = TEXT_IN(line);
     program_describe(file, &text);
-    size_t columns = (size_t)terminal_of(stdout).columns - INDENT;
-    printf("%*s%.*s\n", INDENT, "", (int)bytes_of_columns(line, columns), line);
+    int room = terminal_of(stdout).columns - before;
+    size_t columns = (size_t)(room > LEAST ? room : LEAST);
+    printf("%.*s\n", (int)bytes_of_columns(line, columns), line);
 }
 
-static void write_figures(const struct kept_file *file) {
-    char error[256];
-    struct stats_file *record = stats_file_load(file->path, error, sizeof error);
-    if (!record) {
-        printf("%-16s  %s\n", show_date(file->peek.started_unix_ns).text, error);
-        return;
-    }
-    struct verdict verdict = verdict_of(&record, 1);
-    printf("%-16s  %8s  %8s  %-13s  %s\n", show_date(stats_file_began_unix_ns(record)).text,
-           show_time(stats_file_ran_ns(record)).text,
-           show_bytes(to_u64(stats_file_held_peak(record))).text, verdict_name(verdict.code),
-           summary_end(record).text);
-    write_command(record->file);
-    stats_file_free(record);
+static void write_row(const struct stats_file *record) {
+    int columns =
+        printf("%-16s  %7llu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
+               (unsigned long long)record->file->pid, show_time(stats_file_ran_ns(record)).text,
+               show_bytes(to_u64(stats_file_held_peak(record))).text, show_result(record).text);
+    write_program(record->file, columns);
 }
 
 /* Scripts get the bytes of a name. */
@@ -56,17 +69,30 @@ static void write_path(const char *path, bool as_it_is) {
     free(shown);
 }
 
+static void write_file(const struct kept_file *file) {
+    char error[256];
+    struct stats_file *record = stats_file_load(file->path, error, sizeof error);
+    if (record) {
+        write_row(record);
+        stats_file_free(record);
+    } else {
+        printf("%-16s  %s: ", show_date(file->peek.started_unix_ns).text, error);
+        write_path(file->path, false);
+    }
+}
+
 static void write_list(const struct kept *kept) {
     bool for_script = only_paths && !isatty(STDOUT_FILENO);
     if (!only_paths && kept->count > 0)
-        printf("%-16s  %8s  %8s  %-13s  %s\n", "started", "ran", "held", "verdict", "ended");
-    for (size_t i = 0; i < kept->count; i++) {
-        if (!only_paths) {
-            write_figures(&kept->files[i]);
-            fputs("    ", stdout);
-        }
-        write_path(kept->files[i].path, for_script);
-    }
+        printf("%-16s  %7s  %8s  %8s  %-13s  %s\n", "started", "pid", "ran", "held", "result",
+               "program");
+    for (size_t i = 0; i < kept->count; i++)
+        if (only_paths)
+            write_path(kept->files[i].path, for_script);
+        else
+            write_file(&kept->files[i]);
+    if (!only_paths && kept->count > 0)
+        puts("\nMore of one: vramgc report PID. Files: vramgc list --paths");
 }
 
 static int list_main(struct args *args) {

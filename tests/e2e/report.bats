@@ -108,7 +108,7 @@ make() {
     make plain vramgc-a.1.vramgc
     "$make_file" set vramgc-a.1.vramgc latest_ns 1020000000000 before_ns 12000000000
     contains "$("$vramgc" report vramgc-a.1.vramgc | head -n 1)" ' 2025-01-01 11:59, ran 32.0 s, 20.0 s since CUDA began'
-    contains "$("$vramgc" list)" '2025-01-01 11:59    32.0 s  '
+    contains "$("$vramgc" list)" '2025-01-01 11:59  4194305    32.0 s  '
     contains "$("$vramgc" export --markdown vramgc-a.1.vramgc)" '| began | 2025-01-01 11:59 |
 | ran | 32.0 s |'
     "$make_file" set vramgc-a.1.vramgc latest_ns 2000000000000
