@@ -165,25 +165,71 @@ static uint64_t peak_of(const struct stats_file *record, size_t index,
     return bytes;
 }
 
+/* The name of a function, each longer than the one before. */
+enum name_form { ONLY_FUNCTION, WITH_FILE, WITH_FOLDER, WITH_PHASE, NAME_FORMS };
+
+static struct who_name name_in(const struct vramgc_site *site, enum name_form form) {
+    struct who_name name;
+    struct text text = TEXT_IN(name.text);
+    bool module = strcmp(site->function, "<module>") == 0;
+    if (form == WITH_FILE || (form == ONLY_FUNCTION && module))
+        return who_short_name(site);
+    text_add(&text, form == ONLY_FUNCTION ? site->function : who_name(site).text);
+    if (form == WITH_PHASE && *site->phase)
+        text_format(&text, ", %s", site->phase);
+    return name;
+}
+
+/* Whether another function of one side reads the same. */
+static bool is_doubled(const struct stats_file *record, size_t index,
+                       const struct vramgc_site *site, enum name_form form) {
+    struct who_row rows[WHO_ROWS];
+    struct who_name name = name_in(site, form);
+    size_t count = who_rows(record->file, &record->file->devices[index], rows);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].site && rows[i].peak_bytes && !who_is_same(rows[i].site, site) &&
+            strcmp(name_in(rows[i].site, form).text, name.text) == 0)
+            return true;
+    return false;
+}
+
+/* What is longer than its column has a line of its own. */
+static void write_function(const struct sides *sides, size_t index,
+                           const struct vramgc_site *site) {
+    enum { LABEL_COLUMNS = 34 };
+    enum name_form form = ONLY_FUNCTION;
+    while (form + 1 < NAME_FORMS &&
+           (is_doubled(sides->a, index, site, form) || is_doubled(sides->b, index, site, form)))
+        form++;
+    char label[sizeof(struct who_name) + 2];
+    struct text text = TEXT_IN(label);
+    text_format(&text, "  %s", name_in(site, form).text);
+    bool is_long = columns_of_bytes(label, text.length) > LABEL_COLUMNS;
+    if (is_long)
+        summary_line(sides->out, "%s", label);
+    write_number(sides, is_long ? "" : label, UNIT_BYTES, peak_of(sides->a, index, site),
+                 peak_of(sides->b, index, site));
+}
+
+/* One that is in several rows, as of two classes, was in the first. */
+static bool was_before(const struct who_row *rows, size_t row) {
+    size_t i = 0;
+    while (i < row && !who_is_same(rows[i].site, rows[row].site))
+        i++;
+    return i < row;
+}
+
 /* The functions of one side; of B those that A has not. How many there were. */
 static size_t write_functions(const struct sides *sides, size_t index, bool of_b, size_t most) {
-    enum { LABEL_COLUMNS = 32 };
     const struct stats_file *record = of_b ? sides->b : sides->a;
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(record->file, &record->file->devices[index], rows), written = 0;
     for (size_t i = 0; i < count && written < most; i++) {
         const struct vramgc_site *site = rows[i].site;
-        if (!site || !rows[i].peak_bytes || (of_b && peak_of(sides->a, index, site)))
+        if (!site || !rows[i].peak_bytes || was_before(rows, i) ||
+            (of_b && peak_of(sides->a, index, site)))
             continue;
-        bool module = strcmp(site->function, "<module>") == 0;
-        struct who_name whole = who_short_name(site);
-        const char *name = module ? whole.text : site->function;
-        char label[sizeof whole.text + 2];
-        struct text text = TEXT_IN(label);
-        text_add(&text, "  ");
-        text_add_n(&text, name, bytes_of_columns(name, LABEL_COLUMNS));
-        write_number(sides, label, UNIT_BYTES, peak_of(sides->a, index, site),
-                     peak_of(sides->b, index, site));
+        write_function(sides, index, site);
         written++;
     }
     return written;

@@ -54,11 +54,15 @@ static const struct field {
     TEXT(host_name),
     TEXT(working_folder),
     TEXT(command_line),
+    TEXT(sites[0].function),
+    TEXT(sites[0].file),
+    NUMBER(sites[0].line), /* with what is unused */
     TEXT(sites[0].phase),
     TEXT(sites[2].phase),
     TEXT(actions[0].function),
     TEXT(actions[0].phase),
     NUMBER(actions[0].until_ns),
+    NUMBER(needs_proof),
     NUMBER(parent_pid),
     NUMBER(before_ns),
     NUMBER(host.latest.time_ns),
@@ -68,8 +72,11 @@ static const struct field {
     TEXT(devices[0].name),
     NUMBER(devices[0].stats.other_bytes.current),
     NUMBER(devices[0].stats.held_bytes.peak),
+    NUMBER(devices[0].stats.reserved_bytes.peak),
     NUMBER(devices[0].stats.held_bytes.current),
     NUMBER(devices[0].stats.live_bytes.peak),
+    NUMBER(devices[0].stats.held_ms_sum_kib),
+    NUMBER(devices[0].stats.live_ms_sum_kib),
     NUMBER(devices[0].stats.ooms),
     NUMBER(devices[0].total_bytes)};
 

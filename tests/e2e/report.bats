@@ -647,6 +647,29 @@ PYTHON
     one_line "$errors"
 }
 
+@test "diff: functions of one name are told apart, by file, folder or phase; one is in one row" {
+    make fragmented a.vramgc
+    rows() { "$vramgc" diff a.vramgc a.vramgc | sed -n '/^live at/,/^$/p' | sed '1d; /^$/d; s/  *=$//' | tr -s ' '; }
+    equal "$(rows)" ' load_model 5.0 GiB 5.0 GiB
+ _decode 1.6 GiB 1.6 GiB'
+    "$make_file" set a.vramgc 'sites[0].function' _decode
+    equal "$(rows)" ' _decode (sd_models.py:310) 5.0 GiB 5.0 GiB
+ _decode (vae_é.py:88) 1.6 GiB 1.6 GiB'
+    "$make_file" set a.vramgc 'sites[0].file' models/vae_é.py 'sites[0].line' 88
+    equal "$(rows)" ' _decode (models/vae_é.py:88) 5.0 GiB 5.0 GiB
+ _decode (models/vae_é.py:88), VAE
+ 1.6 GiB 1.6 GiB'
+    "$make_file" set a.vramgc 'sites[0].phase' VAE
+    equal "$(rows)" ' _decode 6.6 GiB 6.6 GiB'
+    "$make_file" set a.vramgc 'sites[0].file' other/vae_é.py
+    equal "$(rows)" ' _decode (other/vae_é.py:88) 5.0 GiB 5.0 GiB
+ _decode (models/vae_é.py:88) 1.6 GiB 1.6 GiB'
+    "$make_file" set a.vramgc 'sites[0].file' a/folder/with/a/long/name/vae_é.py
+    equal "$(rows)" ' _decode (a/folder/with/a/long/name/vae_é.py:88)
+ 5.0 GiB 5.0 GiB
+ _decode (models/vae_é.py:88) 1.6 GiB 1.6 GiB'
+}
+
 @test "diff: the command of each is told, and that they differ" {
     make plain a.vramgc
     make compact b.vramgc
