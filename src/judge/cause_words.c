@@ -3,12 +3,12 @@
 #include "judge/cause_words.h"
 #include "judge/growers.h"
 #include "judge/other_libraries.h"
+#include "judge/spill_words.h"
 #include "judge/text_encoder.h"
 #include "read/units.h"
 #include "judge/webui.h"
 #include "judge/who.h"
 #include "base/base.h"
-#include "base/parse.h"
 
 #include <string.h>
 
@@ -291,8 +291,10 @@ static const char *todo_for_pool(const struct oom *oom) {
         return "Try again: the driver's pool is used where vramgc's cannot serve a request. Else "
                "make image or batch smaller.";
     if (stats_file_bears_no_pages(oom->record))
-        return "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF (ComfyUI: "
-               "--disable-cuda-malloc): vramgc then has PyTorch empty its cache.";
+        return webui_is_comfyui(oom->record->file)
+                   ? "Use --disable-cuda-malloc: vramgc then has PyTorch empty its cache."
+                   : "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF: vramgc then has "
+                     "PyTorch empty its cache.";
     return oom->record->file->driver_pool
                ? "Run with --async pages: a pool of vramgc, which keeps only what is live."
                : "Run with --mode compact --async pages: a pool of vramgc, which keeps only what "
@@ -308,23 +310,6 @@ static const char *todo_for_private(const struct oom *oom) {
     return stats_file_bears_no_pages(oom->record)
                ? "Delete the pool when its work is done."
                : "Delete the pool when its work is done, or run with --mode compact.";
-}
-
-/* Beyond what may lie with the host already, more than was lacking by three of the steps in which
- * PyTorch asks (kLargeBuffer, 20 MiB): what it asks for next needs room, too. Rounded up, for no
- * digit of it is exact. Where the host did not give what it may, to allow more is of no use. */
-static void say_spill(struct text *text, const struct oom *oom) {
-    enum { MORE_MIB = 64, STEP_MIB = 50 };
-    uint64_t bytes = oom->lacking_bytes, allowed = 0;
-    const char *setting = stats_file_setting(oom->record, "spill");
-    if (setting)
-        parse_size(setting, &allowed);
-    if (stats_file_mode(oom->record->file) != MODE_COMPACT || !bytes ||
-        (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
-        return;
-    uint64_t enough_mib = allowed / MEBIBYTE + bytes / MEBIBYTE + 1 + MORE_MIB;
-    text_format(text, " --spill %lluMiB would let this request go on, slowly.",
-                (unsigned long long)((enough_mib + STEP_MIB - 1) / STEP_MIB * STEP_MIB));
 }
 
 static const char *todo_for_process(const struct oom *oom) {
@@ -451,8 +436,6 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
         [CAUSE_TOO_LARGE] = "Make image or batch smaller; tile the VAE; use attention in slices "
                             "(SDPA, xformers).",
         [CAUSE_DRIVER] = "Try again. If it stays so, look for errors of the driver (dmesg, Xid).",
-        [CAUSE_LIMIT] = "Take that limit out (SD.Next: Memory limit; scripts: "
-                        "torch.cuda.set_per_process_memory_fraction).",
     };
     if (oom->refusal->reported == VRAMGC_WENT_ON) {
         text_add(text, "Nothing has to be done. A smaller image or batch leaves room for faster "
@@ -489,11 +472,13 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
                     "Pin less%s, end other programs, or raise `ulimit -l` and the container's "
                     "limit.",
                     webui_pins_less(oom->record->file));
+    else if (oom->cause == CAUSE_LIMIT)
+        text_format(text, "Take that limit out (%s).", webui_limit(oom->record->file));
     else
         text_add(text, plain[oom->cause]);
     if (oom->cause == CAUSE_GROWTH && oom->pile && !oom->growth.grows)
         text_add(text, " Is this a model that is being loaded? Then the card is too small for it.");
     if (is_full(oom) && oom->of_pytorch)
-        say_spill(text, oom);
+        spill_say(text, oom);
     say_other_card(text, oom);
 }

@@ -40,11 +40,9 @@ static const struct webui table[] = {
      NULL},
 };
 
-static const struct webui script = {
-    .offload = {"a web UI's --medvram, diffusers' enable_model_cpu_offload()", NULL},
-    .tiles = "diffusers: vae.enable_tiling()",
-    .collects = "A script's own torch.cuda.empty_cache() can go; a web UI may have a setting for "
-                "it."};
+static const struct webui script = {.offload = {"diffusers: enable_model_cpu_offload()", NULL},
+                                    .tiles = "diffusers: vae.enable_tiling()",
+                                    .collects = "Its own torch.cuda.empty_cache() can go."};
 
 static bool has_folder(const struct vramgc_file *file, const char *folder) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
@@ -91,6 +89,18 @@ const char *webui_offload(const struct vramgc_file *file) {
     return next < ARRAY_LENGTH(webui->offload) ? webui->offload[next] : NULL;
 }
 
+bool webui_is_comfyui(const struct vramgc_file *file) {
+    return strcmp(webui_of(file)->tiles, COMFYUI_TILES) == 0;
+}
+
+const char *webui_limit(const struct vramgc_file *file) {
+    return strcmp(webui_of(file)->tiles, SDNEXT_TILES) == 0
+               ? "Memory limit"
+               : "torch.cuda.set_per_process_memory_fraction";
+}
+
 const char *webui_pins_less(const struct vramgc_file *file) {
-    return is_given(file, "--disable-pinned-memory") ? "" : " (ComfyUI: --disable-pinned-memory)";
+    return webui_is_comfyui(file) && !is_given(file, "--disable-pinned-memory")
+               ? " (--disable-pinned-memory)"
+               : "";
 }

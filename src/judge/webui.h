@@ -1,6 +1,8 @@
 /* webui.h: which web UI a program is, and its own settings that a report may name. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "vramgc_format.h"
 
 struct webui {
@@ -21,6 +23,11 @@ const struct webui *webui_of(const struct vramgc_file *file);
 /* What has it move more models to the host's memory than the options that it was given; NULL:
  * nothing. */
 const char *webui_offload(const struct vramgc_file *file);
+
+bool webui_is_comfyui(const struct vramgc_file *file);
+
+/* What sets PyTorch a limit of memory. */
+const char *webui_limit(const struct vramgc_file *file);
 
 /* In parentheses, what has it pin less than the options that it was given; else empty. */
 const char *webui_pins_less(const struct vramgc_file *file);

@@ -120,7 +120,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
         drive "$version" 'alloc a 600MiB; alloc b 400MiB; sleep 120; alloc c 200MiB; _exit 0' --mem 1GiB
         latest=$(lacked_by 209715200)
         tells full "The card is too small for this: $latest.0 MiB were lacking." \
-            "Make image or batch smaller, or offload models (a web UI's --medvram, diffusers' enable_model_cpu_offload()). --spill"
+            "Make image or batch smaller, or offload models (diffusers: enable_model_cpu_offload()). --spill"
         spill=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -o -- '--spill [0-9]*MiB' | tr -dc 0-9)
         ((spill >= latest && spill < latest + 128)) # an earlier one lacked 200 MiB more
         VRAMGC_SPILL=${spill}MiB drive "$version" 'alloc a 600MiB; alloc c 200MiB; _exit 0' --mem 1GiB

@@ -70,6 +70,18 @@ static void what_it_has_loaded(void **state) {
     assert_string_equal(webui_offload(file), "--lowvram");
 }
 
+static void what_a_script_is_told(void **state) {
+    (void)state;
+    started_as("python job.py");
+    assert_string_equal(webui_offload(file), "diffusers: enable_model_cpu_offload()");
+    assert_null(strstr(webui_of(file)->collects, "web UI"));
+    assert_string_equal(webui_pins_less(file), "");
+    assert_false(webui_is_comfyui(file));
+    assert_string_equal(webui_limit(file), "torch.cuda.set_per_process_memory_fraction");
+    started_as("/home/ann/sdnext/venv/bin/python launch.py");
+    assert_string_equal(webui_limit(file), "Memory limit");
+}
+
 static void what_is_given_already(void **state) {
     (void)state;
     started_as("/home/ann/sdnext/venv/bin/python launch.py --medvram --api");
@@ -88,7 +100,10 @@ static void what_is_given_already(void **state) {
     started_as("python my_ui.py --novram --disable-pinned-memory");
     assert_null(webui_offload(file));
     assert_string_equal(webui_pins_less(file), "");
+    started_as("python /opt/ComfyUI/main.py --disable-pinned-memory");
+    assert_string_equal(webui_pins_less(file), "");
     started_as("python /opt/ComfyUI/main.py --novram");
+    assert_string_equal(webui_pins_less(file), " (--disable-pinned-memory)");
     assert_null(webui_offload(file));
     started_as("python /opt/ComfyUI/main.py --lowvram");
     assert_string_equal(webui_offload(file), "ComfyUI: --novram");
@@ -99,6 +114,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(how_it_was_started, make, drop),
         cmocka_unit_test_setup_teardown(where_it_was_started, make, drop),
         cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
+        cmocka_unit_test_setup_teardown(what_a_script_is_told, make, drop),
         cmocka_unit_test_setup_teardown(what_is_given_already, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
