@@ -92,6 +92,7 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
                     const struct oom *oom) {
     uint64_t count = tally_ooms(tally);
     const struct vramgc_refusal *r = oom->refusal;
+    const struct vramgc_site *site = who_asked(oom->record->file, r);
     say_count(verdict, text, tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
               count);
     text_format(text, ", %sat %s", count > 1 ? "last " : "", show_clock(r->time_ns).text);
@@ -101,6 +102,8 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
         text_add(text, "no room to begin with, for a CUDA context");
     else
         text_format(text, "%s wanted", show_bytes(r->request_bytes).text);
+    if (site && !oom->of_context)
+        text_format(text, " by %s", who_name(site).text);
     if (r->total_bytes && !oom->of_context)
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
@@ -230,14 +233,28 @@ static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, ".");
 }
 
-/* From 2.13 on PyTorch writes a warning for each, where segments are expandable: whoever reads it
- * shall know that nothing failed. */
+/* From 2.13 on PyTorch writes a warning for each request that the card refused, where segments are
+ * expandable: whoever reads it shall know that it is no fault of its own. */
+#define WARNING " PyTorch's warning \"mapping failed with OOM\" "
+
+static bool is_warned_of(const struct stats_file *record) {
+    return record && stats_file_torch_from(record->file, 13) &&
+           stats_file_is_expandable(record->file);
+}
+
+static void say_warning(struct text *text, const struct tally *tally) {
+    if (!is_warned_of(tally->failed_in))
+        return;
+    struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
+    if (oom.of_pytorch && oom.cause != CAUSE_LIMIT && oom.cause != CAUSE_HOST)
+        text_add(text, WARNING "tells of the same, and of no other fault.");
+}
+
 static void say_granted(struct text *text, const struct tally *tally) {
-    const struct vramgc_file *file = tally->highest_in ? tally->highest_in->file : NULL;
-    bool warned = file && stats_file_torch_from(file, 13) && stats_file_is_expandable(file);
+    bool warned = !tally->failed_in && is_warned_of(tally->highest_in);
     text_format(text, " %s refused %s granted when asked again%s.", show_count(tally->granted).text,
                 tally->granted < 2 ? "request was" : "requests were",
-                warned ? ": PyTorch's warning \"mapping failed with OOM\" means no more" : "");
+                warned ? ":" WARNING "means no more" : "");
 }
 
 /* More than ever was there can go back in all: some had come back meanwhile. */
@@ -261,6 +278,7 @@ static void say_reclaims(struct text *text, const struct tally *tally) {
                     tally->would_reclaims < 2 ? "" : "s");
     if (tally->granted > 0)
         say_granted(text, tally);
+    say_warning(text, tally);
 }
 
 /* Where the card was nearly full, or too small: there what one short time needed beyond all else is

@@ -144,8 +144,10 @@ void device_rows(const struct stats_file *record, size_t index, struct device_ta
     const struct vramgc_device_stats *s = last.stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
-    *table = (struct device_table){
-        .has_refusal = r != NULL, .went_on = device_went_on(record, index), .last = last.name};
+    *table = (struct device_table){.has_refusal = r != NULL,
+                                   .went_on = device_went_on(record, index),
+                                   .holds_at_last = s->held_bytes.current > 0,
+                                   .last = last.name};
     add_division(table, device, r, last.division);
     add_allocator(table, s, r);
     add_beside(table, "held by other libraries", s->other_bytes,

@@ -70,21 +70,53 @@ static void write_refused(FILE *out, const struct stats_file *record, size_t ind
                      show_ooms(record->file, minus_u64(s->ooms, went_on)).text, without);
 }
 
-static void write_ratios(FILE *out, const struct vramgc_device *device) {
+/* More than nearly as much. */
+static bool says_much(struct derived ratio) {
+    const double least = 1.05;
+    return ratio.known && ratio.value >= least;
+}
+
+static void write_ratios(FILE *out, const struct vramgc_device *device, bool all) {
     struct derived time = derived_figure(DERIVED_held_over_live_time, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
     const struct vramgc_device_stats *s = &device->stats;
-    char over_time[64] = "";
+    char average[64] = "";
     if (time.known)
-        snprintf(over_time, sizeof over_time, ", %s over time",
-                 show_real(true, time.value, 2).text);
-    summary_line(out, "held / live: %s at the peaks (PyTorch's: %s / %s)%s",
-                 show_real(peak.known, peak.value, 2).text,
-                 show_known(peak.known, held_by_pytorch(s)).text,
-                 show_known(peak.known, s->live_bytes.peak).text, over_time);
+        snprintf(average, sizeof average, ", on average %sx", show_real(true, time.value, 2).text);
+    if (peak.known && (all || says_much(peak) || says_much(time)))
+        summary_line(out, "PyTorch held up to %s for %s of tensors: %sx%s",
+                     show_bytes(held_by_pytorch(s)).text, show_bytes(s->live_bytes.peak).text,
+                     show_real(true, peak.value, 2).text, average);
     if (used.known)
         summary_line(out, "at most %s %% of the card used", show_real(true, used.value, 0).text);
+}
+
+/* PyTorch maps a request piece by piece and finds only at the last that the card is full. What else
+ * is held and in no segment waits in flush's own cache, which a full card does not have. */
+static void write_pieces(FILE *out, const struct vramgc_file *file,
+                         const struct vramgc_device *device) {
+    const double full_percent = 95;
+    const uint64_t least_bytes = 64 * MEBIBYTE;
+    const struct vramgc_device_stats *s = &device->stats;
+    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
+    uint64_t pieces = minus_u64(minus_u64(s->held_bytes.peak, s->reserved_bytes.peak),
+                                max_u64(s->other_bytes.peak, s->pool_bytes.peak));
+    if (stats_file_is_expandable(file) && !s->page_bytes.peak && s->refusals > 0 && used.known &&
+        used.value >= full_percent && pieces >= least_bytes)
+        summary_line(out,
+                     "%s of the peak was for a request that did not fit, and went back at "
+                     "once",
+                     show_bytes(pieces).text);
+}
+
+/* What looks like a leak to who reads it as what is left. */
+static void write_gone(FILE *out, const struct stats_file *record,
+                       const struct device_table *table) {
+    bool gone = record->state != PROCESS_RUNNING && record->state != PROCESS_REPLACED;
+    if (gone && table->holds_at_last)
+        summary_line(out, "what the program held %s went back to the card as it ended",
+                     table->last);
 }
 
 /* A request that the second call served is not among those refused: the program saw no refusal. The
@@ -124,7 +156,9 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
     write_row(out, &table, "", "peak", table.went_on ? "at the refusal" : "at the OOM", table.last);
     write_rows(out, &table, all);
-    write_ratios(out, device);
+    write_pieces(out, record->file, device);
+    write_gone(out, record, &table);
+    write_ratios(out, device, all);
     if (all)
         write_calls(out, &device->stats);
     write_refused(out, record, index, all);

@@ -624,7 +624,7 @@ PYTHON
     golden diff.txt "$output"
     make fragmented c.vramgc
     "$vramgc" diff a.vramgc c.vramgc >out
-    sed -n 7,10p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
+    sed -n 7,11p out | tr '\n' ' ' | grep -q 'OUT OF MEMORY 2x, .* were lacking'
     equal "$(sed '1,/change$/d; /^$/d; /^GPU/d; /^All/d; /^live at/,$d' out | wc -l)" 11
     grep -qE '^out of memory, times +0 +2 +$' out # as the verdict says
     grep -qE '^live, at the end +1.8 GiB +1.8 GiB' out
@@ -668,6 +668,58 @@ PYTHON
     equal "$(rows)" ' _decode (a/folder/with/a/long/name/vae_é.py:88)
  5.0 GiB 5.0 GiB
  _decode (models/vae_é.py:88) 1.6 GiB 1.6 GiB'
+}
+
+@test "report: who asked for what was refused comes first, before who had most" {
+    make fragmented a.vramgc
+    run "$vramgc" report a.vramgc
+    contains "$(tr -s ' \n' ' ' <<<"$output")" '1.5 GiB wanted by encode_prompt (sd/pipeline.py:212), 700 MiB free.'
+    equal "$(grep -oE '^(VERDICT|MOST)' <<<"$output" | tr '\n' ' ')" 'VERDICT MOST '
+}
+
+@test "report: what an ended program held last is told to be gone; of one that runs, or held nothing, nothing is" {
+    local gone='went back to the card as it ended'
+    make plain a.vramgc
+    contains "$("$vramgc" report a.vramgc)" "what the program held at the end $gone"
+    make plain runs.vramgc pid $$
+    contains_not "$("$vramgc" report runs.vramgc)" "$gone"
+    "$make_file" set a.vramgc devices[0].stats.held_bytes.current 0
+    contains_not "$("$vramgc" report a.vramgc)" "$gone"
+}
+
+@test "report: what was held for tensors is told where it was more than these, and with --all" {
+    make plain a.vramgc
+    contains "$("$vramgc" report a.vramgc)" 'PyTorch held up to 7.7 GiB for 7.0 GiB of tensors: 1.10x, on average 1.20x'
+    "$make_file" set a.vramgc devices[0].stats.live_bytes.peak $((7885 << 20)) devices[0].stats.held_ms_sum_kib 0 \
+        devices[0].stats.live_ms_sum_kib 0
+    contains_not "$("$vramgc" report a.vramgc)" 'PyTorch held up to'
+    contains "$("$vramgc" report --all a.vramgc)" 'for 7.7 GiB of tensors: 1.00x'
+}
+
+@test "report: a peak of pieces for a request that then did not fit is told as that, on a full card alone" {
+    local words='220 MiB of the peak was for a request that did not fit, and went back at once'
+    make full a.vramgc
+    contains_not "$("$vramgc" report a.vramgc)" 'of the peak was'
+    "$make_file" set a.vramgc devices[0].total_bytes $((8900 << 20))
+    contains "$("$vramgc" report a.vramgc)" "$words"
+    "$make_file" set a.vramgc devices[0].stats.reserved_bytes.peak $((8100 << 20))
+    contains_not "$("$vramgc" report a.vramgc)" 'of the peak was'
+}
+
+@test "report: where the card is not proven, DO says what proving would make possible" {
+    make fragmented a.vramgc
+    contains_not "$("$vramgc" report a.vramgc)" 'vramgc prove'
+    "$make_file" set a.vramgc needs_proof 1
+    contains "$("$vramgc" report a.vramgc | tr -s ' \n' ' ')" \
+        'offload models (--medvram). Or run `vramgc prove`, a minute: if it passes, --spill 950MiB may let this request go on, slowly.'
+}
+
+@test "report: PyTorch's warning of a refusal is told to be no other fault, but where it writes none" {
+    local words="PyTorch's warning \"mapping failed with OOM\" tells of the same, and of no other fault."
+    make full a.vramgc
+    contains "$("$vramgc" report a.vramgc | tr -s ' \n' ' ')" "$words"
+    make limit limit.vramgc
+    contains_not "$("$vramgc" report limit.vramgc | tr -s ' \n' ' ')" "$words"
 }
 
 @test "diff: the command of each is told, and that they differ" {

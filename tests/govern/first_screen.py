@@ -95,7 +95,7 @@ def main():
     used = max(mib(moment, "device.used_bytes") for moment in moments)
     assert after(report, "at most") == round(100 * used / CARD), used
     peak = held(moments[0], others) / mib(last, "allocated_peak_bytes")
-    assert f"held / live: {peak:.2f} at the peaks" in " ".join(report), peak
+    assert any(f"of tensors: {peak:.2f}x" in line for line in report) or peak < 1.05, peak
     if not paged:
         assert after(report, "driver calls") == calls_made(calls), calls
     else:
