@@ -41,7 +41,7 @@ struct verdict {
     char cause[480];
     char todo[768];
     char most[240]; /* who had most of what was live, where it is known by name */
-    char note[900];
+    char note[1000];
 };
 
 /* The record that the verdict is of, alone. */

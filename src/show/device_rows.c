@@ -133,6 +133,14 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
     }
 }
 
+/* To who reads it as what is left the last column looks like a leak. */
+static void say_gone(struct device_table *table, const struct stats_file *record, uint64_t held) {
+    struct text text = TEXT_IN(table->gone);
+    if (record->state != PROCESS_RUNNING && record->state != PROCESS_REPLACED && held > 0)
+        text_format(&text, "what the program held %s went back to the card as it ended",
+                    table->last);
+}
+
 bool device_went_on(const struct stats_file *record, size_t index) {
     const struct vramgc_refusal *refusal = latest_refusal(record, index);
     return refusal && refusal->reported == VRAMGC_WENT_ON;
@@ -144,10 +152,9 @@ void device_rows(const struct stats_file *record, size_t index, struct device_ta
     const struct vramgc_device_stats *s = last.stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
-    *table = (struct device_table){.has_refusal = r != NULL,
-                                   .went_on = device_went_on(record, index),
-                                   .holds_at_last = s->held_bytes.current > 0,
-                                   .last = last.name};
+    *table = (struct device_table){
+        .has_refusal = r != NULL, .went_on = device_went_on(record, index), .last = last.name};
+    say_gone(table, record, s->held_bytes.current);
     add_division(table, device, r, last.division);
     add_allocator(table, s, r);
     add_beside(table, "held by other libraries", s->other_bytes,

@@ -26,8 +26,8 @@ struct device_row {
 struct device_table {
     bool has_refusal; /* false: no column of figures at the out-of-memory */
     bool went_on;     /* as the alerts have it: that was none, for the work went on without */
-    bool holds_at_last;
     const char *last; /* the head of the last column: of which moment its figures are */
+    char gone[80];    /* a sentence: that these are no leak; empty: there is nothing to say */
     size_t count;
     struct device_row rows[DEVICE_ROWS];
 };

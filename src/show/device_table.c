@@ -110,15 +110,6 @@ static void write_pieces(FILE *out, const struct vramgc_file *file,
                      show_bytes(pieces).text);
 }
 
-/* What looks like a leak to who reads it as what is left. */
-static void write_gone(FILE *out, const struct stats_file *record,
-                       const struct device_table *table) {
-    bool gone = record->state != PROCESS_RUNNING && record->state != PROCESS_REPLACED;
-    if (gone && table->holds_at_last)
-        summary_line(out, "what the program held %s went back to the card as it ended",
-                     table->last);
-}
-
 /* A request that the second call served is not among those refused: the program saw no refusal. The
  * reclaims below say "refused" all the same, so say what became of it. Of those that the file kept.
  */
@@ -157,7 +148,8 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     write_row(out, &table, "", "peak", table.went_on ? "at the refusal" : "at the OOM", table.last);
     write_rows(out, &table, all);
     write_pieces(out, record->file, device);
-    write_gone(out, record, &table);
+    if (*table.gone)
+        summary_line(out, "%s", table.gone);
     write_ratios(out, device, all);
     if (all)
         write_calls(out, &device->stats);

@@ -130,6 +130,8 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
         row(&table, CELLS(rows.rows[i].label, rows.rows[i].peak.text,
                           rows.has_refusal ? rows.rows[i].then.text : "", rows.rows[i].last.text));
     close_table(&table);
+    if (*rows.gone)
+        html_format(out, "p class=\"quiet\"", "%s", rows.gone);
     html_format(out, "p class=\"quiet\"", "no room: %s; out of memory: %s; memory returned: %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
                 show_count(device->stats.reclaims).text);

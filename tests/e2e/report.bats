@@ -681,6 +681,7 @@ PYTHON
     local gone='went back to the card as it ended'
     make plain a.vramgc
     contains "$("$vramgc" report a.vramgc)" "what the program held at the end $gone"
+    contains "$("$vramgc" report --html -o - a.vramgc)" "what the program held at the end $gone"
     make plain runs.vramgc pid $$
     contains_not "$("$vramgc" report runs.vramgc)" "$gone"
     "$make_file" set a.vramgc devices[0].stats.held_bytes.current 0
