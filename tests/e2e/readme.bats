@@ -38,7 +38,7 @@ follow() {
         'vramgc report --open') contains "$(BROWSER=true eval "$1" 2>&1)" .html ;;
         'vramgc report' | 'vramgc report '*) contains "$(eval "$1")" VERDICT ;;
         'vramgc top') contains "$(eval "$1")" 'vramgc top' ;;
-        'vramgc list') contains "$(eval "$1")" vramgc-python.1.vramgc ;;
+        'vramgc list') contains "$(eval "$1")" 'vramgc list --paths' ;;
         'vramgc export --markdown') contains "$(eval "$1")" '**vramgc:** OUT OF MEMORY' ;;
         'vramgc doctor') contains "$(eval "$1" || true)" "$library" ;;
         'vramgc diff '*) contains "$(eval "$1")" 'held, peak' ;;
