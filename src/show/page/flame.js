@@ -91,7 +91,8 @@ function drawFlame(flame, node) {
 function drawFlames(view) {
     byId("flames").replaceChildren();
     const same = view.device.owners_at_peak.live_bytes === view.device.owners_at_oom.live_bytes;
-    for (const [key, when] of [["at_peak", "at the peak"], ["at_oom", same ? "at the out-of-memory, its peak" : "at the out-of-memory"]]) {
+    const then = wentOn(view) ? "at the refusal" : "at the out-of-memory";
+    for (const [key, when] of [["at_peak", "at the peak"], ["at_oom", same ? then + ", its peak" : then]]) {
         const root = flameOf(view, key, when);
         if (!root || (same && key === "at_peak"))
             continue;
