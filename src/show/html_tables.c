@@ -177,7 +177,7 @@ static const char *end_of(const struct vramgc_refusal *r) {
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
     struct table table;
     if (!open_table(&table, out, "Requests for which there was no room",
-                    "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
+                    "|at,GPU,wanted,free,idle pages,live,largest hole,|why,|granted,|from,"
                     "|Python function"))
         return;
     for (size_t i = first_row(&table, record->refusal_count); i < record->refusal_count; i++) {

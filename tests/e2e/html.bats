@@ -113,7 +113,7 @@ heads() {
     "$make_file" set a 'actions[0].phase' '' 'actions[0].function' ''
     equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,left,took'
     "$make_file" full b
-    equal "$(heads b granted)" 'at,GPU,asked,free,idle pages,live,largest hole,why,granted,from'
+    equal "$(heads b granted)" 'at,GPU,wanted,free,idle pages,live,largest hole,why,granted,from'
     "$make_file" observe c
     equal "$(heads c by)" 'at,GPU,by,why,memory,Python ran'
     equal "$(heads c 'Python function')" 'Python function,at the peak,phase'

@@ -114,7 +114,7 @@ def what_was_wanted_is_shown():
     drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
     assert len(drawn) == 3 and min(drawn) >= 3, drawn
     assert look.run("[...document.querySelectorAll('#legend li')].map(l => l.textContent)")[:2] == ["live", "idle"]
-    assert "wanted beside it1.50 GiB" in text("sum"), text("sum")
+    assert "wanted, but refused1.50 GiB" in text("sum"), text("sum")
     look.look("plain.html")
     assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")
 
@@ -205,13 +205,13 @@ def what_was_not_read_is_not_told():
     """Before the first reading of the card nothing is known of others, not even of the driver."""
     look.look("unread.html", width=1600)
     assert look.run("state.view.moments[state.at].sample === state.view.samples.held_bytes.lastIndexOf(Math.max(...state.view.samples.held_bytes))")
-    assert "others and freenot read yet" in text("sum"), text("sum")
+    assert "others and freenot known yet" in text("sum"), text("sum")
     assert "others and the driver" not in text("sum"), text("sum")
     assert look.run("new Set(cellsOf(partsOfSample(state.view, 0), state.view.total, 64 * MIB)).has('unread')")
     drawn = look.run("document.querySelector('#chart .unread')?.getAttribute('d')")
-    assert drawn and "others: not read yet" in text("legend"), text("legend")
+    assert drawn and "others and free: not known yet" in text("legend"), text("legend")
     look.look("fragmented.html")
-    assert look.run("document.querySelector('#chart .unread')") is None and "not read" not in text("legend"), text("legend")
+    assert look.run("document.querySelector('#chart .unread')") is None and "not known" not in text("legend"), text("legend")
 
 
 def pages_that_go_one_after_another_have_a_bar():
@@ -347,6 +347,8 @@ def a_click_shows_a_box_larger():
     look.look("fragmented.html", width=360, height=3000, touch=True)
     box = "[...document.querySelectorAll('.flame')[0].querySelectorAll('.name')].find(n => n.title.startsWith('VAE: _decode'))"
     before = look.run(f"{box}.clientWidth")
+    assert look.run("document.querySelector('.flame + .quiet').textContent").startswith("Tap or point at a box: ")
+    assert look.run("[...document.querySelectorAll('.flame .name')].map(n => n.textContent)").count("load_model: 5.00 GiB") == 2
     look.run(f"{box}.click()")
     after = look.run(f"{box}.clientWidth")
     assert before < 100 and after > 300, (before, after)

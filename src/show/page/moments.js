@@ -235,7 +235,7 @@ function momentAt(view, ns, near) {
     return best;
 }
 
-/* What was asked for in vain then. */
+/* What was wanted then, but refused. */
 function wantedOf(moment) {
     const r = moment.event && moment.event.refusal;
     return r && hasParts(r) ? r.request_bytes : 0;
