@@ -75,22 +75,25 @@ def a_table_is_stacked_only_where_it_does_not_fit():
 
 
 def no_time_is_cut_off():
-    """Also where the last one stands at the end of the line."""
+    """Also where the last one stands at the end of the line. Of a short run the page says how long a step is."""
     def ends_at(seconds):
         def change(process):
-            process["elapsed_ns"] = seconds * 10**9
+            process.update(elapsed_ns=seconds * 10**9, actions=[], marks=[], jobs=[], refusals=[])
+            process["devices"][0]["samples"]["step_ns"] = 10**8
             times = process["devices"][0]["samples"]["time_ns"]
             times[:] = [round(ns * seconds * 10**9 / times[-1]) for ns in times]
         return change
 
     for seconds in 6.5, 10, 3600, 36000:
         page = f"lasts-{seconds}.html"
-        write_changed(page, ends_at(seconds))
+        write_changed(page, ends_at(seconds), of="plain.html")
         for width in 360, 1280:
             look.look(page, width=width)
             beyond = look.run("[...document.querySelectorAll('#chart text')].filter(t => t.getBoundingClientRect().right > "
                               "byId('chart').getBoundingClientRect().right).map(t => t.textContent)")
             assert beyond == [], (page, width, beyond)
+        assert look.run("byId('steps').hidden") == (seconds >= 10), page
+        assert text("steps").startswith("A step of the picture is 100 ms long, ") and text("steps").endswith(" run --sample 20ms"), text("steps")
 
 
 def the_tip_says_what_the_table_says():

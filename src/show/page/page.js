@@ -95,10 +95,19 @@ function draw() {
     show(state.at);
 }
 
+/* A short run has few steps, and looks coarse. */
+function saySteps(view) {
+    const step = view.device.samples.step_ns, ms = Math.round(step / 1e6);
+    byId("steps").hidden = ms < 5 || view.end >= 100 * step;
+    byId("steps").textContent = "A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it. Finer ones: " +
+        "vramgc run --sample " + Math.round(ms / 5) + "ms";
+}
+
 function choose(number) {
     state.view = state.views[number];
     state.at = firstMoment(state.view);
     fillLegend("legend", legendOf(state.view));
+    saySteps(state.view);
     byId("who-by").selectedIndex = knowsPhases(state.view) ? 0 : 1;
     draw();
 }
