@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct {
@@ -34,7 +35,9 @@ static void fill_card(struct vramgc_device *device) {
                         ? (uint64_t)((double)total * (100 - self.rule->percent) / 100)
                         : (uint64_t)300 << 20;
     uint64_t used = total - free, held = minus_u64(used, others);
-    *device = (struct vramgc_device){.present = 1, .total_bytes = total};
+    memset(device, 0, sizeof *device);
+    device->present = 1;
+    device->total_bytes = total;
     text_copy(device->bus_id, sizeof device->bus_id, "0000:01:00.0");
     device->stats.used_bytes = (struct vramgc_gauge){used, used};
     device->stats.held_bytes = (struct vramgc_gauge){held, held};
