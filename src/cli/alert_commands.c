@@ -61,22 +61,37 @@ static void say_missing(const char *program, struct text *why) {
         text_add(why, " (Debian, Ubuntu: libnotify-bin)");
 }
 
-bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
+/* False, with a sentence in why: its program is missing. */
+static bool can_run(const struct alert_rule *rule, char *why, size_t capacity) {
     char program[PATH_MAX];
-    if (!alert_rules_read(rules, value, why, capacity))
-        return false;
-    for (size_t i = 0; i < rules->count; i++) {
-        const char *command = rules->list[i].command + strspn(rules->list[i].command, " \t");
-        struct text text = TEXT_IN(program);
-        text_add_n(&text, command, strcspn(command, " \t"));
-        if (rules->list[i].shell || hint_can_run(program))
-            continue;
-        struct text reason = text_in(why, capacity);
-        text_format(&reason, "%s:%s: ", rules->list[i].when, rules->list[i].command);
-        say_missing(program, &reason);
-        return false;
-    }
-    return true;
+    const char *command = rule->command + strspn(rule->command, " \t");
+    struct text text = TEXT_IN(program);
+    text_add_n(&text, command, strcspn(command, " \t"));
+    if (rule->shell || hint_can_run(program))
+        return true;
+    struct text reason = text_in(why, capacity);
+    text_format(&reason, "%s:%s: ", rule->when, rule->command);
+    say_missing(program, &reason);
+    return false;
+}
+
+bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
+    bool fine = alert_rules_read(rules, value, why, capacity);
+    for (size_t i = 0; fine && i < rules->count; i++)
+        fine = can_run(&rules->list[i], why, capacity);
+    return fine;
+}
+
+size_t alert_commands_leave_out(struct alert_rules *rules, void (*say)(const char *why)) {
+    char why[256];
+    size_t read = rules->count;
+    rules->count = 0;
+    for (size_t i = 0; i < read; i++)
+        if (can_run(&rules->list[i], why, sizeof why))
+            rules->list[rules->count++] = rules->list[i];
+        else
+            say(why);
+    return read - rules->count;
 }
 
 void alert_commands_begin(const struct alert_rules *rules) {

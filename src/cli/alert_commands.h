@@ -8,6 +8,9 @@
  * why: something is wrong. */
 bool alert_commands_read(struct alert_rules *rules, const char *value, char *why, size_t capacity);
 
+/* Says of each rule that its program is missing, and takes it out. Returns how many those were. */
+size_t alert_commands_leave_out(struct alert_rules *rules, void (*say)(const char *why));
+
 /* What is told of from now on; must stay. */
 void alert_commands_begin(const struct alert_rules *rules);
 

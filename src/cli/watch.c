@@ -287,17 +287,29 @@ static void say_no_rule(void) {
                  "--on 'oom:notify-send vramgc {}'");
 }
 
+static void say_wrong(const char *why) {
+    complain("%s: %s", settings_typed(settings_find("on")) ? "--on" : "VRAMGC_ON", why);
+}
+
+/* A test is of all whose program is there, and then fails for the others. */
+static bool read_rules(struct alert_rules *rules, size_t *missing) {
+    const char *value = getenv(settings_find("on")->variable);
+    char why[256];
+    value = value ? value : "";
+    bool fine = self.tests ? alert_rules_read(rules, value, why, sizeof why)
+                           : alert_commands_read(rules, value, why, sizeof why);
+    if (!fine)
+        say_wrong(why);
+    else if (self.tests)
+        *missing = alert_commands_leave_out(rules, say_wrong);
+    return fine && (rules->count > 0 || *missing == 0);
+}
+
 static int watch_main(struct args *args) {
     static struct alert_rules rules;
-    const struct option_info *on = settings_find("on");
-    const char *value = getenv(on->variable);
-    char why[256];
-    if (!take_pids(args->argv, args->operand_count))
+    size_t missing = 0;
+    if (!take_pids(args->argv, args->operand_count) || !read_rules(&rules, &missing))
         return STATUS_USAGE;
-    if (!alert_commands_read(&rules, value ? value : "", why, sizeof why)) {
-        complain("%s: %s", settings_typed(on) ? "--on" : "VRAMGC_ON", why);
-        return STATUS_USAGE;
-    }
     const char *park = getenv("VRAMGC_PARK");
     uint64_t park_ns = 0;
     if (park && !parse_duration(park, &park_ns)) {
@@ -315,7 +327,8 @@ static int watch_main(struct args *args) {
     sigaction(SIGHUP, &action, NULL);
     self.rules = &rules;
     self.began_ns = minus_u64(clock_ns(), TOGETHER_NS);
-    self.says = settings_typed(on) || settings_typed(settings_find("park")); /* not of `env` */
+    self.says = settings_typed(settings_find("on")) ||
+                settings_typed(settings_find("park")); /* not of `env` */
     running_spare(SHARE);
     if (self.tests)
         alert_try(&rules, &stopped);
@@ -325,7 +338,8 @@ static int watch_main(struct args *args) {
         signal(stopped, SIG_DFL);
         raise(stopped);
     }
-    return self.tests && alert_commands_failed() > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
+    missing += self.tests ? alert_commands_failed() : 0;
+    return missing > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
 }
 
 static const struct flag flags[] = {

@@ -146,14 +146,20 @@ bool device_went_on(const struct stats_file *record, size_t index) {
     return refusal && refusal->reported == VRAMGC_WENT_ON;
 }
 
+const char *device_then(const struct stats_file *record, size_t index) {
+    return device_went_on(record, index) ? "at the refusal" : "at the out-of-memory";
+}
+
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
     const struct vramgc_device *device = &record->file->devices[index];
     const struct last_moment last = last_moment_of(device, record->state == PROCESS_RUNNING);
     const struct vramgc_device_stats *s = last.stats;
     const struct vramgc_refusal *r = latest_refusal(record, index);
     const struct figure unknown = show_known(false, 0);
-    *table = (struct device_table){
-        .has_refusal = r != NULL, .went_on = device_went_on(record, index), .last = last.name};
+    *table = (struct device_table){.has_refusal = r != NULL,
+                                   .went_on = device_went_on(record, index),
+                                   .last = last.name,
+                                   .then = device_then(record, index)};
     say_gone(table, record, s->held_bytes.current);
     add_division(table, device, r, last.division);
     add_allocator(table, s, r);

@@ -26,6 +26,7 @@ struct device_row {
 struct device_table {
     bool has_refusal; /* false: no column of figures at the out-of-memory */
     bool went_on;     /* as the alerts have it: that was none, for the work went on without */
+    const char *then; /* the head of that column, where there is room */
     const char *last; /* the head of the last column: of which moment its figures are */
     char gone[80];    /* a sentence: that these are no leak; empty: there is nothing to say */
     size_t count;
@@ -34,5 +35,6 @@ struct device_table {
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
 
-/* went_on, for whoever shows no table. */
+/* went_on and then, for whoever shows no table. */
 bool device_went_on(const struct stats_file *record, size_t index);
+const char *device_then(const struct stats_file *record, size_t index);

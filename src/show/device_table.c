@@ -54,20 +54,26 @@ static void write_calls(FILE *out, const struct vramgc_device_stats *s) {
 }
 
 /* PyTorch counts those, too, without which the work went on. */
-static void write_refused(FILE *out, const struct stats_file *record, size_t index, bool all) {
+void device_say_refused(struct text *text, const struct stats_file *record, size_t index) {
     const struct vramgc_device_stats *s = &record->file->devices[index].stats;
     uint64_t went_on = 0;
-    char without[48];
-    struct text text = TEXT_IN(without);
     for (size_t i = 0; i < record->refusal_count; i++)
         went_on += record->refusals[i]->device == index && !record->refusals[i]->granted &&
                    record->refusals[i]->reported == VRAMGC_WENT_ON;
+    text_format(text, "requests refused: %s; out of memory in PyTorch: %s",
+                show_count(s->refusals).text,
+                show_ooms(record->file, minus_u64(s->ooms, went_on)).text);
     if (went_on)
-        text_format(&text, "; the work went on without: %s", show_count(went_on).text);
+        text_format(text, "; the work went on without: %s", show_count(went_on).text);
+}
+
+static void write_refused(FILE *out, const struct stats_file *record, size_t index, bool all) {
+    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
+    char line[REFUSED_WORDS];
+    struct text text = TEXT_IN(line);
+    device_say_refused(&text, record, index);
     if (all || s->refusals || s->ooms)
-        summary_line(out, "requests refused: %s; out of memory in PyTorch: %s%s",
-                     show_count(s->refusals).text,
-                     show_ooms(record->file, minus_u64(s->ooms, went_on)).text, without);
+        summary_line(out, "%s", line);
 }
 
 /* More than nearly as much. */

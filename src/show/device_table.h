@@ -8,9 +8,15 @@
 
 #include "read/stats_file.h"
 #include "read/units.h"
+#include "base/text.h"
 
 /* With cudaMallocAsync PyTorch itself counts no out-of-memory, and its hooks tell of none: "-". */
 struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms);
+
+enum { REFUSED_WORDS = 160 };
+
+/* How many requests of the card were refused, and what became of them. */
+void device_say_refused(struct text *text, const struct stats_file *record, size_t index);
 
 /* Those of the program, and in mode compact those that vramgc made in their place. */
 uint64_t all_driver_calls(const struct vramgc_device_stats *stats);

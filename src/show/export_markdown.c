@@ -2,6 +2,7 @@
  * folded up below. No text of the program may become markup. */
 #include "show/export_formats.h"
 #include "show/device_rows.h"
+#include "show/device_table.h"
 #include "show/summary.h"
 #include "read/units.h"
 #include "judge/verdict.h"
@@ -68,12 +69,13 @@ static void write_cells(FILE *out, const struct device_table *table, const char 
 
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    const struct vramgc_device_stats *s = &device->stats;
+    char line[REFUSED_WORDS];
+    struct text refused = TEXT_IN(line);
     struct device_table table;
     device_rows(record, index, &table);
     fprintf(out, "\n| GPU %zu, ", index);
     write_text(out, device->name);
-    write_cells(out, &table, "peak", "at the out-of-memory", table.last);
+    write_cells(out, &table, "peak", table.then, table.last);
     fprintf(out, "|---|---:|---:|%s\n", table.has_refusal ? "---:|" : "");
     for (size_t i = 0; i < table.count; i++) {
         const struct device_row *row = &table.rows[i];
@@ -81,19 +83,21 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
         write_text(out, row->label);
         write_cells(out, &table, row->peak.text, row->then.text, row->last.text);
     }
-    fprintf(out, "\nno room: %s; out of memory: %s; memory returned: %s\n",
-            show_count(s->refusals).text, show_count(s->ooms).text, show_count(s->reclaims).text);
+    device_say_refused(&refused, record, index);
+    fprintf(out, "\n%s; memory returned: %s\n", line, show_count(device->stats.reclaims).text);
 }
 
-static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
+static void write_who(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS];
-    size_t count = who_rows(file, &file->devices[index], rows);
-    bool oom = who_has_oom(&file->devices[index]);
+    size_t count = who_rows(record->file, device, rows);
+    bool oom = who_has_oom(device);
     if (count > 0)
         fprintf(out,
-                "\n| GPU %zu, live memory of (where it begins) | phase | at the peak "
-                "|%s\n|---|---|---:|%s\n",
-                index, oom ? " at the out-of-memory |" : "", oom ? "---:|" : "");
+                "\n| GPU %zu, live memory of (where it begins) | phase | at the peak |%s%s%s\n"
+                "|---|---|---:|%s\n",
+                index, oom ? " " : "", oom ? device_then(record, index) : "", oom ? " |" : "",
+                oom ? "---:|" : "");
     for (size_t i = 0; i < count; i++) {
         if (!rows[i].peak_bytes && !rows[i].oom_bytes) /* there are no smaller ones */
             continue;
@@ -148,7 +152,7 @@ void export_markdown(FILE *out, const struct records *records) {
         for (size_t j = 0; j < records->list[i]->file->device_count; j++)
             if (records->list[i]->file->devices[j].present) {
                 write_device(out, records->list[i], j);
-                write_who(out, records->list[i]->file, j);
+                write_who(out, records->list[i], j);
             }
     }
     write_page(out, records);

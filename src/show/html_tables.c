@@ -2,6 +2,7 @@
  * device_rows.h. */
 #include "show/html_tables.h"
 #include "show/device_rows.h"
+#include "show/device_table.h"
 #include "show/host_block.h"
 #include "show/html_text.h"
 #include "show/summary.h"
@@ -118,34 +119,43 @@ static void at(struct table *table, size_t process, long device, uint64_t time_n
 
 static void write_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    char title[160], heads[80];
+    char title[160], heads[80], line[REFUSED_WORDS];
+    struct text refused = TEXT_IN(line);
     struct device_table rows;
     struct table table;
     device_rows(record, index, &rows);
     snprintf(title, sizeof title, "GPU %zu  %s  %s", index, device->name, device->bus_id);
-    snprintf(heads, sizeof heads, "|,peak,at the out-of-memory,%s", rows.last);
+    snprintf(heads, sizeof heads, "|,peak,%s,%s", rows.then, rows.last);
     if (!open_table(&table, out, title, heads))
         return;
     for (size_t i = 0; i < rows.count; i++)
         row(&table, CELLS(rows.rows[i].label, rows.rows[i].peak.text,
                           rows.has_refusal ? rows.rows[i].then.text : "", rows.rows[i].last.text));
     close_table(&table);
+<<<<<<< HEAD
     if (*rows.gone)
         html_format(out, "p class=\"quiet\"", "%s", rows.gone);
     html_format(out, "p class=\"quiet\"", "no room: %s; out of memory: %s; memory returned: %s",
                 show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
+=======
+    device_say_refused(&refused, record, index);
+    html_format(out, "p class=\"quiet\"", "%s; memory returned: %s", line,
+>>>>>>> fa3baba8e45aff0eb7088ea50d686739bec6464a
                 show_count(device->stats.reclaims).text);
 }
 
 /* ---- whose it was ---- */
 
-static void write_who(FILE *out, const struct vramgc_file *file, size_t index) {
+static void write_who(FILE *out, const struct stats_file *record, size_t index) {
+    const struct vramgc_file *file = record->file;
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(file, &file->devices[index], rows);
-    char title[80];
+    char title[80], heads[80];
     struct table table;
     snprintf(title, sizeof title, "Whose live memory was, GPU %zu", index);
-    if (!open_table(&table, out, title, "|Python function,at the peak,at the out-of-memory,|phase"))
+    snprintf(heads, sizeof heads, "|Python function,at the peak,%s,|phase",
+             device_then(record, index));
+    if (!open_table(&table, out, title, heads))
         return;
     for (size_t i = 0; i < count; i++) {
         if (rows[i].peak_bytes + rows[i].oom_bytes == 0)
@@ -174,7 +184,7 @@ static const char *end_of(const struct vramgc_refusal *r) {
 static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
     struct table table;
     if (!open_table(&table, out, "Requests for which there was no room",
-                    "|at,GPU,asked,free,idle pages,live,largest hole,|why,|granted,|from,"
+                    "|at,GPU,wanted,free,idle pages,live,largest hole,|why,|granted,|from,"
                     "|Python function"))
         return;
     for (size_t i = first_row(&table, record->refusal_count); i < record->refusal_count; i++) {
@@ -348,7 +358,7 @@ void html_tables_write(FILE *out, const struct stats_file *record, size_t number
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present) {
             write_device(out, record, i);
-            write_who(out, file, i);
+            write_who(out, record, i);
         }
     write_refusals(out, record, number);
     write_reclaims(out, record, number);

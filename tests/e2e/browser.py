@@ -15,6 +15,16 @@ def find():
     return next((path for path in map(shutil.which, names) if path), None)
 
 
+def contrast_of(foreground, background):
+    """As the accessibility guidelines of the W3C count it."""
+    def light(colour):
+        parts = [int(p) / 255 for p in colour[4:-1].split(",")]
+        red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    high, low = sorted((light(foreground), light(background)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
 class Browser:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="vramgc-browser-")

@@ -402,6 +402,18 @@ for name, columns in ("fragmented", 4), ("compact", 3):
 PYTHON
 }
 
+@test "where the work went on there was a refusal and no out-of-memory, in Markdown and HTML as on the terminal" {
+    "$make_file" went-on on.vramgc
+    says='requests refused: 3; out of memory in PyTorch: 0; the work went on without: 2'
+    contains "$("$vramgc" report on.vramgc)" "$says"
+    for format in 'export --markdown' 'report --html'; do
+        # shellcheck disable=SC2086
+        tables=$("$vramgc" $format on.vramgc | sed '/<script/,$d; /id="words"/,/<\/section>/d')
+        contains "$tables" "$says; memory returned: "
+        equal "$(grep -oE '(\||<th>) ?at the (refusal|out-of-memory)' <<<"$tables" | grep -oE 'at .*')" $'at the refusal\nat the refusal'
+    done
+}
+
 @test "whose live memory was has a column of the out-of-memory only where there was one" {
     for scenario in fragmented observe; do
         "$make_file" "$scenario" "$scenario.vramgc"

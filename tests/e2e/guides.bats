@@ -206,7 +206,7 @@ all_compact() {
     equal "$(grep -c '^content=.*OUT OF MEMORY' sent):$(grep -c 'OUT OF MEMORY' sent)" 1:2
     # The service's line, in quotes that systemd reads as a shell does.
     eval "$(sed -n 's/^ExecStart=vramgc watch/vramgc watch --test/p' "$top/src/guides/alerts.md")"
-    contains "$(tail -1 sent)" 'a test of oom'
+    contains "$(tail -1 sent)" 'A test of oom'
     contains "$(cat alerts.txt)" 'OUT OF MEMORY'
     [ ! -e full ]
     "$vramgc" report oom.vramgc >/dev/null

@@ -113,7 +113,7 @@ heads() {
     "$make_file" set a 'actions[0].phase' '' 'actions[0].function' ''
     equal "$(heads a by)" 'at,GPU,by,why,gave back,in all,left,took'
     "$make_file" full b
-    equal "$(heads b granted)" 'at,GPU,asked,free,idle pages,live,largest hole,why,granted,from'
+    equal "$(heads b granted)" 'at,GPU,wanted,free,idle pages,live,largest hole,why,granted,from'
     "$make_file" observe c
     equal "$(heads c by)" 'at,GPU,by,why,memory,Python ran'
     equal "$(heads c 'Python function')" 'Python function,at the peak,phase'
@@ -269,11 +269,11 @@ SH
 @test "report --html: in Chromium it is drawn, light and dark, from 360 to 1600 pixels; slider, keys, pointer and buttons work" {
     python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import browser; sys.exit(not browser.find())' \
         "$BATS_TEST_DIRNAME" || skip "SKIPPED: no Chromium; scripts/setup-system --for deep"
-    for scenario in fragmented two-devices unknown unread markup hostile plain observe; do
+    for scenario in fragmented went-on two-devices unknown unread markup hostile plain observe; do
         "$make_file" "$scenario" "$scenario.vramgc"
     done
     map fragmented.vramgc 0 1000
-    for scenario in fragmented unknown unread markup hostile plain observe; do
+    for scenario in fragmented went-on unknown unread markup hostile plain observe; do
         page "$scenario" "$scenario.vramgc"
     done
     page several fragmented.vramgc two-devices.vramgc

@@ -50,6 +50,11 @@ static void fragmented(struct vramgc_file *file) {
     file->end_status = 9;
 }
 
+static void went_on(struct vramgc_file *file) {
+    fragmented(file);
+    file->refusals[0].reported = file->refusals[2].reported = VRAMGC_WENT_ON;
+}
+
 /* Many have a little at the peak; who has most at the out-of-memory has nothing then. */
 static void other_at_oom(struct vramgc_file *file) {
     fragmented(file);
@@ -372,6 +377,7 @@ static void many_marks(struct vramgc_file *file) {
 bool make_file(struct vramgc_file *file, const char *scenario) {
     static const struct scenario scenarios[] = {{"plain", plain},
                                                 {"fragmented", fragmented},
+                                                {"went-on", went_on},
                                                 {"other-at-oom", other_at_oom},
                                                 {"rests", rests},
                                                 {"full", full},

@@ -75,22 +75,25 @@ def a_table_is_stacked_only_where_it_does_not_fit():
 
 
 def no_time_is_cut_off():
-    """Also where the last one stands at the end of the line."""
+    """Also where the last one stands at the end of the line. Of a short run the page says how long a step is."""
     def ends_at(seconds):
         def change(process):
-            process["elapsed_ns"] = seconds * 10**9
+            process.update(elapsed_ns=seconds * 10**9, actions=[], marks=[], jobs=[], refusals=[])
+            process["devices"][0]["samples"]["step_ns"] = 10**8
             times = process["devices"][0]["samples"]["time_ns"]
             times[:] = [round(ns * seconds * 10**9 / times[-1]) for ns in times]
         return change
 
     for seconds in 6.5, 10, 3600, 36000:
         page = f"lasts-{seconds}.html"
-        write_changed(page, ends_at(seconds))
+        write_changed(page, ends_at(seconds), of="plain.html")
         for width in 360, 1280:
             look.look(page, width=width)
             beyond = look.run("[...document.querySelectorAll('#chart text')].filter(t => t.getBoundingClientRect().right > "
                               "byId('chart').getBoundingClientRect().right).map(t => t.textContent)")
             assert beyond == [], (page, width, beyond)
+        assert look.run("byId('steps').hidden") == (seconds >= 10), page
+        assert text("steps").startswith("A step of the picture is 100 ms long, ") and text("steps").endswith(" run --sample 20ms"), text("steps")
 
 
 def the_tip_says_what_the_table_says():
@@ -114,7 +117,7 @@ def what_was_wanted_is_shown():
     drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
     assert len(drawn) == 3 and min(drawn) >= 3, drawn
     assert look.run("[...document.querySelectorAll('#legend li')].map(l => l.textContent)")[:2] == ["live", "idle"]
-    assert "wanted beside it1.50 GiB" in text("sum"), text("sum")
+    assert "wanted, but refused1.50 GiB" in text("sum"), text("sum")
     look.look("plain.html")
     assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")
 
@@ -183,6 +186,9 @@ def whose_it_was_is_drawn():
     assert "live at the out-of-memory: 6.00 GiB" in widths and whole > 800, widths
     assert "phase" in look.run("[...document.querySelectorAll('#chart text')].map(t => t.textContent)")
     is_quiet("fragmented.html")
+    look.look("went-on.html")
+    heads = look.run("[...document.querySelectorAll('#flames h3')].map(h => h.textContent.split(':')[0])")
+    assert heads == ["Whose it was at the peak", "Whose it was at the refusal"], heads
 
 
 def without_phases_it_is_by_function():
@@ -202,13 +208,13 @@ def what_was_not_read_is_not_told():
     """Before the first reading of the card nothing is known of others, not even of the driver."""
     look.look("unread.html", width=1600)
     assert look.run("state.view.moments[state.at].sample === state.view.samples.held_bytes.lastIndexOf(Math.max(...state.view.samples.held_bytes))")
-    assert "others and freenot read yet" in text("sum"), text("sum")
+    assert "others and freenot known yet" in text("sum"), text("sum")
     assert "others and the driver" not in text("sum"), text("sum")
     assert look.run("new Set(cellsOf(partsOfSample(state.view, 0), state.view.total, 64 * MIB)).has('unread')")
     drawn = look.run("document.querySelector('#chart .unread')?.getAttribute('d')")
-    assert drawn and "others: not read yet" in text("legend"), text("legend")
+    assert drawn and "others and free: not known yet" in text("legend"), text("legend")
     look.look("fragmented.html")
-    assert look.run("document.querySelector('#chart .unread')") is None and "not read" not in text("legend"), text("legend")
+    assert look.run("document.querySelector('#chart .unread')") is None and "not known" not in text("legend"), text("legend")
 
 
 def pages_that_go_one_after_another_have_a_bar():
@@ -240,15 +246,6 @@ def labels_do_not_overlap():
                     assert apart, (page, width, a, b)
 
 
-def contrast_of(foreground, background):
-    def light(colour):
-        parts = [int(p) / 255 for p in colour[4:-1].split(",")]
-        red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    high, low = sorted((light(foreground), light(background)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 def text_is_readable():
     """At least 4.5 to 1, as the accessibility guidelines of the W3C ask for."""
     for dark in (False, True):
@@ -258,8 +255,8 @@ def text_is_readable():
                 const style = getComputedStyle(e), ink = e.closest('svg') ? style.fill : style.color;
                 const sheet = e.closest('section, .verdict') || document.body;
                 return [ink, getComputedStyle(sheet).backgroundColor]; })""")
-        worst = min(pairs, key=lambda pair: contrast_of(*pair))
-        assert len(pairs) > 100 and contrast_of(*worst) >= 4.5, (dark, worst, contrast_of(*worst))
+        worst = min(pairs, key=lambda pair: browser.contrast_of(*pair))
+        assert len(pairs) > 100 and browser.contrast_of(*worst) >= 4.5, (dark, worst, browser.contrast_of(*worst))
 
 
 def moments_move():
@@ -353,6 +350,8 @@ def a_click_shows_a_box_larger():
     look.look("fragmented.html", width=360, height=3000, touch=True)
     box = "[...document.querySelectorAll('.flame')[0].querySelectorAll('.name')].find(n => n.title.startsWith('VAE: _decode'))"
     before = look.run(f"{box}.clientWidth")
+    assert look.run("document.querySelector('.flame + .quiet').textContent").startswith("Tap or point at a box: ")
+    assert look.run("[...document.querySelectorAll('.flame .name')].map(n => n.textContent)").count("load_model: 5.00 GiB") == 2
     look.run(f"{box}.click()")
     after = look.run(f"{box}.clientWidth")
     assert before < 100 and after > 300, (before, after)

@@ -182,7 +182,15 @@ vramgc: --on growth: \`cp \"\$VRAMGC_ALERT_FILE\" copied\` ended well, exit stat
 vramgc: --on oom: \`$work/told a\` ended well, exit status 0"
     equal "$(cat a)" "told
 told"
-    contains "$(named a.env MESSAGE)" '): a test of '
+    # With the words and figures of a real one.
+    run_apart "$vramgc" watch --test --on "oom:$work/told oom" --on "85%:$work/told use" --on "growth:$work/told growth"
+    contains "$(named oom.env MESSAGE)" 'A test of oom, nothing has happened: vramgc (pid '
+    contains "$(named oom.env MESSAGE)" '): OUT OF MEMORY 1x: 2.0 GiB wanted, 300 MiB free. The card is too small for this: 822 MiB were lacking. Do: '
+    contains "$(named use.env MESSAGE)" '): GPU 0: 85 % of 8.0 GiB are in use: 6.3 GiB by this program, 480 MiB by others and the driver; 1.2 GiB are free.'
+    contains "$(named growth.env MESSAGE)" '): GPU 0: live memory grows: '
+    for name in TOTAL USED HELD LIVE REQUEST; do
+        ((0 < $(named oom.env "${name}_BYTES")))
+    done
     equal "$(named a.env COUNT)" 1
     [ -e copied ] && [ ! -e "$(named a.env FILE)" ]
     # Who ends the process that is told of ends none that was there before.
@@ -196,12 +204,19 @@ told"
         contains "$errors" "${failed##*:}"
         contains "$errors" '`true` ended well'
     done
+    # One whose program is missing leaves the others theirs.
+    run_apart "$vramgc" watch --test --on 'oom:no-such-command {}' --on "oom:$work/told left" --on 'growth:nor-this'
+    equal "$status:$(cat left)" 1:told
+    contains "$errors" 'vramgc: --on: oom:no-such-command {}: there is no program no-such-command'
+    contains "$errors" 'vramgc: --on: growth:nor-this: there is no program nor-this'
+    run_apart "$vramgc" watch --test --on 'oom:no-such-command {}'
+    equal "$status" 2
     for none in '' '--park 5m'; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" watch --test $none
         equal "$status" 2
         eval "\"\$vramgc\" ${errors#*Type: vramgc } >sample 2>&1"
-        contains "$(cat sample)" 'a test of oom'
+        contains "$(cat sample)" 'A test of oom'
     done
     run_apart "$vramgc" watch
     equal "$status" 2

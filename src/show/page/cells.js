@@ -159,7 +159,7 @@ function drawBlocks(view) {
     drawRequest(draw, grid, width, high, map.request_bytes, more);
     const note = noteOf(map, largest, view.process.mode === "compact");
     byId("blocks-note").textContent = note;
-    byId("blocks-hover").textContent = "Point at a block to see its size.";
+    byId("blocks-hover").textContent = "Tap or point at a block: its size stands here.";
     canvas.setAttribute("aria-label", note);
     canvas.onpointermove = event => {
         const box = canvas.getBoundingClientRect();

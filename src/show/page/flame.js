@@ -35,10 +35,12 @@ function flameText(node, card) {
     return (begins ? node.phase + ": " : "") + node.name + ": " + bytesOf(node.bytes, card);
 }
 
-/* The text of a box, and shorter ones for narrower boxes: "ResnetBlock2D" says more than "forward". */
+/* The text of a box, and shorter ones for narrower boxes, with the size where that fits: "ResnetBlock2D" says more than "forward". */
 function flameTexts(node, card) {
-    const parts = node.site ? node.site.function.split(".").filter(part => part !== "<locals>").slice(-2) : [];
-    return [flameText(node, card), ...(node.site ? [node.name, node.site.function, parts.join("."), ...parts] : []), bytesOf(node.bytes, card)];
+    const size = bytesOf(node.bytes, card), site = node.site, script = site && site.function === "<module>";
+    const parts = site && !script ? site.function.split(".").filter(part => part !== "<locals>").slice(-2) : [];
+    const names = site ? [node.name, script ? site.source : site.function, parts.join("."), ...parts].filter(name => name) : [];
+    return [flameText(node, card), ...names.map(name => name + ": " + size), ...names, size];
 }
 
 function flameName(node, outer, flame) {
@@ -91,11 +93,12 @@ function drawFlame(flame, node) {
 function drawFlames(view) {
     byId("flames").replaceChildren();
     const same = view.device.owners_at_peak.live_bytes === view.device.owners_at_oom.live_bytes;
-    for (const [key, when] of [["at_peak", "at the peak"], ["at_oom", same ? "at the out-of-memory, its peak" : "at the out-of-memory"]]) {
+    const then = wentOn(view) ? "at the refusal" : "at the out-of-memory";
+    for (const [key, when] of [["at_peak", "at the peak"], ["at_oom", same ? then + ", its peak" : then]]) {
         const root = flameOf(view, key, when);
         if (!root || (same && key === "at_peak"))
             continue;
-        const says = make("p", "quiet", "Point at a box to see all of its name; click it to see it larger.");
+        const says = make("p", "quiet", "Tap or point at a box: its whole name and size stand here. A tap or a click makes it larger.");
         const flame = {root, card: view.top, element: make("div", "flame"), says};
         byId("flames").append(make("h3", "", "Whose it was " + when + ": Python functions, each below the one that called it"),
                               flame.element, says);

@@ -235,10 +235,16 @@ function momentAt(view, ns, near) {
     return best;
 }
 
-/* What was asked for in vain then. */
+/* What was wanted then, but refused. */
 function wantedOf(moment) {
     const r = moment.event && moment.event.refusal;
     return r && hasParts(r) ? r.request_bytes : 0;
+}
+
+/* The work went on after each request of the card that was refused: that was no out-of-memory, as in the tables. */
+function wentOn(view) {
+    const refused = view.events.map(e => e.refusal).filter(r => r && !r.granted && r.cause !== "host" && r.reported);
+    return refused.length > 0 && refused.every(r => r.went_on);
 }
 
 /* What was neither free nor idle: as the verdict counts it. */

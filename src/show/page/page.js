@@ -12,9 +12,9 @@ function legendOf(view) {
     const parts = PARTS.filter(([key]) => key !== "code" || coded).map(([key, label]) => ["sw " + key, label]);
     const signs = LANES.filter(([kind]) => view.events.some(event => event.kind === kind));
     if (view.read > 0)
-        parts.push(["sw unread", "others: not read yet"]);
+        parts.push(["sw unread", "others and free: not known yet"]);
     const phases = [...new Set(view.bands.map(band => band.name))].map(name => [swatch(colourOf(name), BAND_OPACITY), "phase: " + name]);
-    return parts.concat(view.refusals.size ? [["sw refused", "wanted in vain"]] : [], signs.map(([kind, name]) =>
+    return parts.concat(view.refusals.size ? [["sw refused", "wanted, but refused"]] : [], signs.map(([kind, name]) =>
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]), phases);
 }
 
@@ -28,12 +28,12 @@ function showSum(view, parts, wanted) {
     const rows = PARTS.filter(([key]) => parts[key] !== null && (key !== "code" || parts.code > 0))
         .map(([key, label]) => sumRow(key, label, parts[key], view, ""));
     if (parts.others === null)
-        rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others and free"), make("td", "", "not read yet"), make("td"),
+        rows.push(make("tr", "", make("td", "t", make("i", "sw unread"), "others and free"), make("td", "", "not known yet"), make("td"),
                        make("td", "exact")));
     if (view.total)
         rows.push(sumRow("", "= the card", view.total, view, "total"));
     if (wanted)
-        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted beside it"), make("td", "", bytesOf(wanted, view.top)), make("td"),
+        rows.push(make("tr", "", make("td", "t", make("i", "sw refused"), "wanted, but refused"), make("td", "", bytesOf(wanted, view.top)), make("td"),
                        make("td", "exact", count(wanted) + " B")));
     byId("sum").replaceChildren(make("tbody", "", ...rows));
 }
@@ -95,10 +95,19 @@ function draw() {
     show(state.at);
 }
 
+/* A short run has few steps, and looks coarse. */
+function saySteps(view) {
+    const step = view.device.samples.step_ns, ms = Math.round(step / 1e6);
+    byId("steps").hidden = ms < 5 || view.end >= 100 * step;
+    byId("steps").textContent = "A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it. Finer ones: " +
+        "vramgc run --sample " + Math.round(ms / 5) + "ms";
+}
+
 function choose(number) {
     state.view = state.views[number];
     state.at = firstMoment(state.view);
     fillLegend("legend", legendOf(state.view));
+    saySteps(state.view);
     byId("who-by").selectedIndex = knowsPhases(state.view) ? 0 : 1;
     draw();
 }
