@@ -6,6 +6,7 @@
 #include "show/summary_lines.h"
 #include "show/terminal.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <curses.h>
 #include <locale.h>
@@ -55,6 +56,10 @@ const char *top_screen_missing(void) {
 
 /* ---- drawing ---- */
 
+static int limit(int value, int highest) {
+    return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
+}
+
 static attr_t look_of(const struct screen *screen, char letter) {
     static const struct {
         char letter;
@@ -78,44 +83,71 @@ static void draw_line(const struct screen *screen, int row, const struct page_li
     size_t text = line->bar_begin ? min_u64(line->bar_begin, length) : length;
     attrset((int)style_of(line->style));
     mvaddnstr(row, 0, line->text, (int)text);
-    for (; text < length; text++) {
+    for (; text < length && strchr(BAR_LETTERS, line->text[text]); text++) {
         attrset((int)look_of(screen, line->text[text]));
         addch((chtype)(unsigned char)line->text[text]);
     }
     attrset(A_NORMAL);
+    addnstr(line->text + text, (int)(length - text)); /* its edge, and words beside it */
+}
+
+/* Of which not even the bar is on the screen. */
+static int cards_below(const struct screen *screen) {
+    if (!screen->view->glance)
+        return 0;
+    int end = (int)(screen->page.glance + screen->view->cards.count);
+    return limit(end - screen->first - (LINES - 1), (int)screen->view->cards.count);
+}
+
+/* What is below the screen, and how it is reached. */
+static void add_more(const struct screen *screen, struct text *text, const char *keys) {
+    int below = cards_below(screen);
+    if (below > 0)
+        text_format(text, "PgDn: %d card%s", below, below == 1 ? "" : "s");
+    else if ((int)screen->page.count > LINES - 1)
+        text_add(text, keys);
+}
+
+static void add_short_keys(const struct screen *screen, struct text *text) {
+    const struct top_view *view = screen->view;
+    text_add(text, " q quit  ");
+    if (cards_below(screen) == 0)
+        text_format(text, "s %s  ", top_sort_name(view->sort));
+    size_t before = text->length;
+    add_more(screen, text, "PgDn");
+    text_format(text, "%s%s  ? help ", text->length > before ? "  " : "",
+                view->chosen_pid || *view->filter ? "Esc back" : "/ word");
+}
+
+static void add_keys(const struct screen *screen, struct text *text) {
+    const struct top_view *view = screen->view;
+    text_format(text, " q quit   s sort: %-4s   /%s   %s   ? help   ", top_sort_name(view->sort),
+                *view->filter ? view->filter : " word",
+                view->chosen_pid ? "Esc close details"
+                : *view->filter  ? "Esc show all"
+                                 : "up down choose");
+    add_more(screen, text, "PgUp PgDn ");
 }
 
 static void draw_bottom(const struct screen *screen) {
-    const struct top_view *view = screen->view;
-    const char *word = *view->filter ? view->filter : " word";
-    bool more = (int)screen->page.count > LINES - 1;
-    char text[PAGE_WIDEST + 1];
+    char line[PAGE_WIDEST + 1];
+    struct text text = TEXT_IN(line);
     if (screen->types)
-        snprintf(text, sizeof text, " /%s_ ", view->filter);
+        text_format(&text, " /%s_ ", screen->view->filter);
     else if (screen->helps)
-        snprintf(text, sizeof text, " q or any other key ends the help ");
+        text_add(&text, " q or any other key ends the help ");
     else if (COLS < KEYS_WIDTH)
-        snprintf(text, sizeof text, " q quit  s %s  %s%s  ? help ", top_sort_name(view->sort),
-                 more ? "PgDn  " : "", view->chosen_pid || *view->filter ? "Esc back" : "/ word");
+        add_short_keys(screen, &text);
     else
-        snprintf(text, sizeof text, " q quit   s sort: %-4s   /%s   %s   ? help%s ",
-                 top_sort_name(view->sort), word,
-                 view->chosen_pid ? "Esc close details"
-                 : *view->filter  ? "Esc show all"
-                                  : "up down choose",
-                 more ? "   PgUp PgDn" : "");
+        add_keys(screen, &text);
     attrset(A_REVERSE);
-    mvaddnstr(LINES - 1, 0, text, COLS - 1);
+    mvaddnstr(LINES - 1, 0, line, COLS - 1);
     attrset(A_NORMAL);
 }
 
 static void draw_help(void) {
     for (int i = 0; i < (int)ARRAY_LENGTH(help_lines) && i < LINES - 1; i++)
         mvaddnstr(i, 0, help_lines[i], COLS - 1);
-}
-
-static int limit(int value, int highest) {
-    return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
 }
 
 /* The latest minute has the lines that nothing else needs, else a few before what happened last,
@@ -142,8 +174,12 @@ static void lay_out(struct screen *screen, int rows) {
     enum { LEAST_EVENTS = 4, FEW_ROWS = 20 };
     struct top_view *view = screen->view;
     view->low = rows < FEW_ROWS;
+    view->glance = false;
     give_picture_rows(screen, rows);
     view->most_events = 0;
+    top_page(&screen->page, view, COLS);
+    view->glance = view->cards.count > 1 && (int)screen->page.cards_end - 1 > rows;
+    view->history_rows = view->glance ? 0 : view->history_rows;
     top_page(&screen->page, view, COLS);
     int room = rows - (int)screen->page.count - 1;
     view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);

@@ -69,6 +69,7 @@ static const struct field {
     NUMBER(devices[0].stats.other_bytes.current),
     NUMBER(devices[0].stats.held_bytes.peak),
     NUMBER(devices[0].stats.held_bytes.current),
+    NUMBER(devices[0].stats.used_bytes.peak),
     NUMBER(devices[0].stats.live_bytes.peak),
     NUMBER(devices[0].stats.ooms),
     NUMBER(devices[0].total_bytes)};

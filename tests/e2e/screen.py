@@ -99,6 +99,10 @@ class Screen:
             row[self.column :] = (row[self.column + count :] + blanks if letter == "P" else blanks + row[self.column :])[: self.columns - self.column]
         elif letter in "ST":
             self.scroll(count if letter == "T" else -count)
+        elif letter in "LM":
+            first, self.first = self.first, self.row
+            self.scroll(count if letter == "L" else -count)
+            self.first = first
         elif letter == "r":
             self.first, self.last = count - 1, (numbers[1] if len(numbers) > 1 and numbers[1] else self.rows) - 1
             self.row = self.column = 0

@@ -225,6 +225,36 @@ called() {
         end 0" "$first" "$held"
 }
 
+# Readings are of different moments: the programs say that they hold more than there is.
+@test "top: a card whose use is not known keeps its bar and says so, also with a word that nothing has" {
+    hold plain a
+    first=$held
+    hold plain b
+    contains "$("$vramgc" top --once "$first" "$held")" '% of 24,576 MiB in use'
+    "$make_file" set a 'devices[0].stats.held_bytes.current' 24000000000
+    "$vramgc" top --once "$first" "$held" >out
+    cat out
+    grep -qE '^GPU 0 .* 24,576 MiB, use not known$' out
+    grep -qE '^  \[#+:+\+*#+:*\+*\]$' out
+    "$vramgc" top --once zzz "$first" "$held" >out || true
+    cat out
+    grep -qE '^GPU 0 .* 24,576 MiB, use not known$' out
+    grep -qE '^  \[o+\]$' out
+    grep -qE "^\+ +launch.py, pid $first +22,888 o" out
+    "$make_file" set b 'devices[0].stats.used_bytes.peak' 0 # it has not read yet how much is free
+    "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE '^  \[#.*\?\]$' out
+}
+
+@test "top: the header says that it is the programs of each card that are sorted" {
+    hold plain a
+    first=$held
+    contains "$("$vramgc" top --once "$first")" '1 program under vramgc, by held  '
+    hold compact b
+    "$vramgc" top --once --sort live "$first" "$held" | head -1 | grep -q '2 programs under vramgc, by live on each card '
+}
+
 # In a folder of that name, as web UIs are started.
 @test "top --once: another program of Python by its folder and script, not as Python" {
     export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
@@ -550,6 +580,13 @@ called() {
             end 0" "$vramgc" top "$held" 3>&-
         equal "$(grep -c $'\033\[[0-9;]*3[0-9]m' raw)" $([ "$setting" = NO_COLOR=1 ] && echo 0 || echo 1)
     done
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    SIMGPU_OTHERS=$held:2100MiB,$$:1GiB TERM=xterm RAW=raw "$top/tests/e2e/screen.py" "
+        see of 24.0 GiB
+        type q
+        end 0" "$vramgc" top "$held" 3>&-
+    grep -q $'\033\[35mo' raw # others have a colour
+    contains "$(cat raw)" '| of 24.0 GiB' # no letter of it is one of the legend
 }
 
 @test "top: a terminal that can show nothing, a build without ncurses, and wrong calls" {
@@ -565,6 +602,32 @@ called() {
         equal "$status" 2
         one_line "$errors"
     done
+}
+
+# No program is asked for: others may run on the same machine, and have cards beside these eight.
+@test "top: each of eight cards has its bar on 24 lines; on fewer it says how many are below, and the key" {
+    hold plain a
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_DEVICES=8 SIMGPU_BUSY=42
+    SIMGPU_OTHERS=$held:2100MiB TERM=xterm on_screen "
+        see ^GPU 0  .*RTX 3090 .* of 24,576 MiB in use\$
+        see ^GPU 0  .[#-]+ *.  [ 1-9][0-9] % of 24.0 GiB  busy 42 %\$
+        see ^GPU 7  .o* *.   [0-9] % of 24.0 GiB  busy 42 %\$
+        see PgUp PgDn\$
+        resize 24 40
+        see ^GPU 7  .o* *.   [0-9] % of 24.0 GiB\$
+        see ^ q quit  s held  PgDn  / word  . help\$
+        resize 6 80
+        unseen ^GPU 7
+        see   . help   PgDn: [4-9] cards\$
+        resize 6 40
+        see ^ q quit  PgDn: [4-9] cards  / word  . help\$
+        type \x1b[6~
+        see ^GPU [4-7]  .o* *. 
+        resize 150 80
+        see last 60 s
+        unseen GiB  busy
+        type q
+        end 0"
 }
 
 # Each of them has a simulated card of its own, which has the same name.
