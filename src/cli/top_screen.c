@@ -9,8 +9,10 @@
 #include "base/text.h"
 
 #include <curses.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
@@ -150,12 +152,21 @@ static void draw_help(void) {
         mvaddnstr(i, 0, help_lines[i], COLS - 1);
 }
 
+static bool some_is_busy(const struct cards *cards) {
+    bool some = false;
+    for (size_t i = 0; i < cards->count; i++)
+        some = some || (cards->list[i].sensors.known && cards->list[i].sensors.busy_percent >= 0);
+    return some;
+}
+
 /* The latest minute has the lines that nothing else needs, else a few before what happened last,
- * and goes before a program does. */
+ * and goes before a program does. One of them, where there is another, is of how busy the card
+ * was. */
 static void give_picture_rows(struct screen *screen, int rows) {
     enum { USUAL_EVENTS = 8 };
     struct top_view *view = screen->view;
     view->history_rows = 1;
+    view->busy_rows = false;
     view->most_events = USUAL_EVENTS;
     top_page(&screen->page, view, COLS);
     int pictures = (int)screen->page.pictures;
@@ -163,8 +174,11 @@ static void give_picture_rows(struct screen *screen, int rows) {
         return;
     int spare = 1 + (rows - (int)screen->page.count) / pictures;
     int before_events = 1 + (rows - (int)screen->page.cards_end + 1) / pictures;
-    int height = before_events < HISTORY_ROWS ? before_events : HISTORY_ROWS;
-    height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS);
+    int busy = some_is_busy(&view->cards) ? 1 : 0;
+    int height = before_events < HISTORY_ROWS + busy ? before_events : HISTORY_ROWS + busy;
+    height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS + busy);
+    view->busy_rows = busy && height > HISTORY_ROWS;
+    height -= view->busy_rows ? 1 : 0;
     view->history_rows = height >= HISTORY_LEAST_ROWS ? (size_t)height : 0;
 }
 
@@ -291,6 +305,12 @@ static void choose_colours(struct screen *screen) {
     init_pair(PAIR_OTHERS, COLOR_MAGENTA, background);
 }
 
+/* The font of Linux's console has two heights of them. */
+static bool knows_blocks(void) {
+    const char *kind = getenv("TERM");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 && kind && strcmp(kind, "linux") != 0;
+}
+
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
                      uint64_t every_ns, const volatile sig_atomic_t *stopped) {
     struct screen screen = {.view = view};
@@ -303,6 +323,7 @@ bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_cou
         return false;
     }
     choose_colours(&screen);
+    view->blocks = knows_blocks();
     cbreak();
     noecho();
     keypad(stdscr, TRUE);

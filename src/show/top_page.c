@@ -136,6 +136,14 @@ static void write_card_title(struct page *page, const struct top_view *view,
         page_add(page, PAGE_PLAIN, "%s", sensors);
 }
 
+static void write_busy(struct page *page, const struct top_view *view, const struct card *card,
+                       struct history_size size) {
+    char row[4 * HISTORY_MOST_SECONDS] = "";
+    struct text text = TEXT_IN(row);
+    if (history_busy_row(&view->history, card, size, view->blocks, &text))
+        page_add(page, PAGE_PLAIN, "  |%s| %s", row, view->blocks ? "GPU busy" : "busy x 10 %");
+}
+
 /* The latest minute, or more in a wide terminal. */
 static bool write_history(struct page *page, const struct top_view *view, const struct card *card,
                           int columns) {
@@ -160,6 +168,8 @@ static bool write_history(struct page *page, const struct top_view *view, const 
         line->bar_begin = 3;
     }
     page->pictures += i > 0;
+    if (i > 0 && view->busy_rows)
+        write_busy(page, view, card, size);
     return i > 0;
 }
 

@@ -40,7 +40,7 @@ class Screen:
         self.cells = [[" "] * columns for _ in range(rows)]
 
     def lines(self):
-        return ["".join(row).rstrip() for row in self.cells]
+        return ["".join(row).rstrip().encode("latin-1").decode(errors="replace") for row in self.cells]
 
     def put(self, character):
         if self.row < self.rows and self.column < self.columns:
@@ -121,6 +121,8 @@ class Screen:
             self.row = min(self.row + 1, self.last if self.row <= self.last else self.rows - 1)
         elif byte == 8:
             self.column = max(self.column - 1, 0)
+        elif 0x80 <= byte < 0xC0 and self.row < self.rows and 0 < self.column <= self.columns:
+            self.cells[self.row][self.column - 1] += chr(byte)  # the rest of a character in UTF-8
         elif byte >= 32:
             self.put(chr(byte))
 

@@ -201,6 +201,35 @@ called() {
     grep -qE '^  \| *\++\|' out
 }
 
+@test "top: how busy the card was, where NVML tells, and there is a line for it" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold plain a
+    for signs in "C|4+|busy x 10 %" "C.UTF-8|▄+|GPU busy"; do
+        IFS='|' read -r locale row label <<<"$signs"
+        LC_ALL=$locale SIMGPU_BUSY=42 SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+            see ^  [|] {30,}$row[|] $label\$
+            see last 60 s
+            resize 12 80
+            see last 60 s
+            unseen $label
+            resize 24 40
+            see ^  [|] {10,}$row[|] $label\$
+            resize 24 120
+            see ^  [|] {70,}$row[|] $label\$
+            type q
+            end 0" "$held"
+    done
+    LC_ALL=C SIMGPU_BUSY=100 SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+        see ^  [|] +9+[|] busy
+        type q
+        end 0" "$held"
+    LC_ALL=C SIMGPU_BUSY=none SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+        see last 60 s
+        unseen busy x 10
+        type q
+        end 0" "$held"
+}
+
 @test "top: the word changes whose the picture is" {
     hold plain a
     first=$held
