@@ -3,6 +3,7 @@
 
 #ifdef VRAMGC_CURSES
 
+#include "cli/top_end.h"
 #include "show/summary_lines.h"
 #include "show/terminal.h"
 #include "base/base.h"
@@ -17,7 +18,7 @@
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
-enum { KEYS_WIDTH = 70 }; /* in fewer columns keys are told in short */
+enum { KEYS_WIDTH = 73 }; /* in fewer columns keys are told in short */
 enum { DETAILS = 5 };     /* lines of a chosen program, its row among them, that are of most use */
 
 /* 40 columns, and 12 lines for what matters. */
@@ -27,6 +28,7 @@ static const char *const help_lines[] = {
     "/          only programs with this word",
     "up, down   details of a program",
     "Esc        closes them, then shows all",
+    "T, F9      end that program; it asks",
     "PgUp, PgDn other lines of the page",
     "#  live    what tensors use",
     ":  idle    held, and used by no tensor",
@@ -50,6 +52,7 @@ struct screen {
     bool helps, colours, ends;
     bool types;   /* the word of the filter */
     bool follows; /* the chosen program is brought into view */
+    struct top_end end;
 };
 
 const char *top_screen_missing(void) {
@@ -125,7 +128,7 @@ static void add_keys(const struct screen *screen, struct text *text) {
     const struct top_view *view = screen->view;
     text_format(text, " q quit   s sort: %-4s   /%s   %s   ? help   ", top_sort_name(view->sort),
                 *view->filter ? view->filter : " word",
-                view->chosen_pid ? "Esc close details"
+                view->chosen_pid ? "T end   Esc close"
                 : *view->filter  ? "Esc show all"
                                  : "up down choose");
     add_more(screen, text, "PgUp PgDn ");
@@ -134,7 +137,10 @@ static void add_keys(const struct screen *screen, struct text *text) {
 static void draw_bottom(const struct screen *screen) {
     char line[PAGE_WIDEST + 1];
     struct text text = TEXT_IN(line);
-    if (screen->types)
+    top_end_words(&screen->end, (size_t)COLS - 1, &text);
+    if (text.length > 0)
+        ;
+    else if (screen->types)
         text_format(&text, " /%s_ ", screen->view->filter);
     else if (screen->helps)
         text_add(&text, " q or any other key ends the help ");
@@ -244,9 +250,14 @@ static void take_key(struct screen *screen, int key) {
     if (key == ERR) /* none was pressed */
         return;
     uint64_t chosen = screen->view->chosen_pid;
+    bool asked = screen->end.asks;
+    if (key != KEY_RESIZE && !asked)
+        *screen->end.said = 0;
     bool helped = screen->helps && key != KEY_RESIZE;
     screen->helps = screen->helps && !helped;
-    if (screen->types)
+    if (asked && key != KEY_RESIZE)
+        top_end_take(&screen->end, key);
+    else if (screen->types)
         take_letter(screen, key);
     else if (helped)
         ;
@@ -256,6 +267,8 @@ static void take_key(struct screen *screen, int key) {
         go_back(screen->view);
     else if (key == 's')
         screen->view->sort = (screen->view->sort + 1) % TOP_SORTS;
+    else if (key == 'T' || key == KEY_F(9))
+        top_end_ask(&screen->end, screen->view);
     else if (key == '/')
         screen->types = true;
     else if (key == '?' || key == 'h')

@@ -540,7 +540,7 @@ called() {
         see ^ {11}--xformers --api --listen --medvram\$
         type \\x1bOA
         see mode flush; peak 8.0 GiB;
-        see   Esc close details   . help
+        see   T end   Esc close   . help
         see ^ {14}LATELY    AT PEAK  WHOSE LIVE MEMORY .lately: within 1
         see ^ {13}5.0 GiB    5.0 GiB  load_model
         see ^ {12}40.0 MiB .* text encode: encode_prompt
@@ -553,7 +553,7 @@ called() {
         see mode flush; peak 8.0 GiB;
         resize 50 120
         see ^  \\[.{110}
-        resize 8 70
+        resize 8 73
         see PgUp
         type \\x1b[6~
         resize 24 80
@@ -566,6 +566,65 @@ called() {
         end 0" "$first" "$held"
     adds_up eighty
     equal "$(wc -L <eighty)" 80
+}
+
+# As root, which other users' programs would hear, too.
+@test "top: T or F9 ends the chosen program after y, no other, and nobody else's" {
+    hold plain a
+    first=$held
+    hold plain b
+    TERM=xterm on_screen "
+        see 2 programs under
+        type T
+        see ^ up, down: first choose which program ends\$
+        type j
+        see   Esc close
+        type T
+        see ^ end $first launch.py. y = SIGTERM\$
+        resize 24 40
+        see ^ end $first launch.py. y = SIGTERM\$
+        resize 24 80
+        type n
+        see ^ $first goes on\$
+        type x
+        see   Esc close
+        type \x1b[20~
+        see ^ end $first launch.py. y = SIGTERM\$
+        type y
+        see ^ $first has got SIGTERM\$
+        see 1 program under
+        type j
+        see ^ {11}python launch.py
+        type T
+        see ^ end $held launch.py.
+        do kill -9 $held
+        see None of these
+        type y
+        see ^ $held has ended already\$
+        type q
+        end 0" "$first" "$held"
+    status=0
+    wait "$first" || status=$?
+    equal "$status" 143
+    [ "$(id -u)" = 0 ] || return 0
+    mkdir -p "$XDG_STATE_HOME/vramgc"
+    unset VRAMGC_OUT
+    setpriv --reuid 65534 --clear-groups sleep 3600 3>&- &
+    echo $! >>"$work/pids"
+    until [ "$(stat -c %u "/proc/$!")" = 65534 ]; do sleep 0.05; done
+    "$make_file" plain "$XDG_STATE_HOME/vramgc/vramgc-sleep.1.vramgc" pid $!
+    TERM=vt100 on_screen "
+        see 1 program under
+        type j
+        see   Esc close
+        type T
+        see ^ $! is another user's\$
+        type y
+        see   Esc close
+        see 1 program under
+        type q
+        end 0" $!
+    kill -0 $!
 }
 
 @test "top: the programs of two cards are seen on 24 lines: the latest minute goes before they do" {
