@@ -35,6 +35,7 @@ static const char *const help_lines[] = {
     "+  libs    held beside PyTorch's memory",
     "o  others  held by other programs",
     "-  driver  the driver's, all contexts",
+    "?          use of the card not known",
     "",
     "The picture is of the latest minute or",
     "more, as high as its first line says.",
@@ -199,8 +200,10 @@ static void lay_out(struct screen *screen, int rows) {
     view->most_events = 0;
     top_page(&screen->page, view, COLS);
     view->glance = view->cards.count > 1 && (int)screen->page.cards_end - 1 > rows;
-    view->history_rows = view->glance ? 0 : view->history_rows;
-    top_page(&screen->page, view, COLS);
+    if (view->glance) {
+        view->history_rows = 0;
+        top_page(&screen->page, view, COLS);
+    }
     int room = rows - (int)screen->page.count - 1;
     view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
     top_page(&screen->page, view, COLS);
@@ -281,7 +284,8 @@ static void take_key(struct screen *screen, int key) {
         screen->first += LINES - 2;
     else if (key == KEY_PPAGE)
         screen->first -= LINES - 2;
-    if (key == KEY_RESIZE || chosen != screen->view->chosen_pid) /* what is of use is at the top */
+    bool others = screen->types || chosen != screen->view->chosen_pid;
+    if (key == KEY_RESIZE || others) /* what is of use is at the top */
         screen->first = 0, screen->follows = true;
 }
 

@@ -284,6 +284,23 @@ called() {
     "$vramgc" top --once --sort live "$first" "$held" | head -1 | grep -q '2 programs under vramgc, by live on each card '
 }
 
+@test "top: a word that is typed where the page is scrolled shows what matches, and the first card" {
+    hold plain a
+    TERM=xterm on_screen "
+        see ^GPU 0
+        resize 6 80
+        see PgUp
+        type \x1b[6~
+        unseen ^GPU 0
+        type /
+        type zzz
+        see ^No program under vramgc matches .zzz.
+        see ^GPU 0 .* % of 24,576 MiB in use
+        type \r
+        type q
+        end 0" "$held"
+}
+
 # In a folder of that name, as web UIs are started.
 @test "top --once: another program of Python by its folder and script, not as Python" {
     export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
