@@ -3,18 +3,22 @@
 
 #ifdef VRAMGC_CURSES
 
+#include "cli/top_end.h"
 #include "show/summary_lines.h"
 #include "show/terminal.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <curses.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
-enum { KEYS_WIDTH = 70 }; /* in fewer columns keys are told in short */
+enum { KEYS_WIDTH = 73 }; /* in fewer columns keys are told in short */
 enum { DETAILS = 5 };     /* lines of a chosen program, its row among them, that are of most use */
 
 /* 40 columns, and 12 lines for what matters. */
@@ -24,12 +28,14 @@ static const char *const help_lines[] = {
     "/          only programs with this word",
     "up, down   details of a program",
     "Esc        closes them, then shows all",
+    "T, F9      end that program; it asks",
     "PgUp, PgDn other lines of the page",
     "#  live    what tensors use",
     ":  idle    held, and used by no tensor",
     "+  libs    held beside PyTorch's memory",
     "o  others  held by other programs",
     "-  driver  the driver's, all contexts",
+    "?          use of the card not known",
     "",
     "The picture is of the latest minute or",
     "more, as high as its first line says.",
@@ -47,6 +53,7 @@ struct screen {
     bool helps, colours, ends;
     bool types;   /* the word of the filter */
     bool follows; /* the chosen program is brought into view */
+    struct top_end end;
 };
 
 const char *top_screen_missing(void) {
@@ -54,6 +61,10 @@ const char *top_screen_missing(void) {
 }
 
 /* ---- drawing ---- */
+
+static int limit(int value, int highest) {
+    return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
+}
 
 static attr_t look_of(const struct screen *screen, char letter) {
     static const struct {
@@ -78,34 +89,68 @@ static void draw_line(const struct screen *screen, int row, const struct page_li
     size_t text = line->bar_begin ? min_u64(line->bar_begin, length) : length;
     attrset((int)style_of(line->style));
     mvaddnstr(row, 0, line->text, (int)text);
-    for (; text < length; text++) {
+    for (; text < length && strchr(BAR_LETTERS, line->text[text]); text++) {
         attrset((int)look_of(screen, line->text[text]));
         addch((chtype)(unsigned char)line->text[text]);
     }
     attrset(A_NORMAL);
+    addnstr(line->text + text, (int)(length - text)); /* its edge, and words beside it */
+}
+
+/* Of which not even the bar is on the screen. */
+static int cards_below(const struct screen *screen) {
+    if (!screen->view->glance)
+        return 0;
+    int end = (int)(screen->page.glance + screen->view->cards.count);
+    return limit(end - screen->first - (LINES - 1), (int)screen->view->cards.count);
+}
+
+/* What is below the screen, and how it is reached. */
+static void add_more(const struct screen *screen, struct text *text, const char *keys) {
+    int below = cards_below(screen);
+    if (below > 0)
+        text_format(text, "PgDn: %d card%s", below, below == 1 ? "" : "s");
+    else if ((int)screen->page.count > LINES - 1)
+        text_add(text, keys);
+}
+
+static void add_short_keys(const struct screen *screen, struct text *text) {
+    const struct top_view *view = screen->view;
+    text_add(text, " q quit  ");
+    if (cards_below(screen) == 0)
+        text_format(text, "s %s  ", top_sort_name(view->sort));
+    size_t before = text->length;
+    add_more(screen, text, "PgDn");
+    text_format(text, "%s%s  ? help ", text->length > before ? "  " : "",
+                view->chosen_pid || *view->filter ? "Esc back" : "/ word");
+}
+
+static void add_keys(const struct screen *screen, struct text *text) {
+    const struct top_view *view = screen->view;
+    text_format(text, " q quit   s sort: %-4s   /%s   %s   ? help   ", top_sort_name(view->sort),
+                *view->filter ? view->filter : " word",
+                view->chosen_pid ? "T end   Esc close"
+                : *view->filter  ? "Esc show all"
+                                 : "up down choose");
+    add_more(screen, text, "PgUp PgDn ");
 }
 
 static void draw_bottom(const struct screen *screen) {
-    const struct top_view *view = screen->view;
-    const char *word = *view->filter ? view->filter : " word";
-    bool more = (int)screen->page.count > LINES - 1;
-    char text[PAGE_WIDEST + 1];
-    if (screen->types)
-        snprintf(text, sizeof text, " /%s_ ", view->filter);
+    char line[PAGE_WIDEST + 1];
+    struct text text = TEXT_IN(line);
+    top_end_words(&screen->end, (size_t)COLS - 1, &text);
+    if (text.length > 0)
+        ;
+    else if (screen->types)
+        text_format(&text, " /%s_ ", screen->view->filter);
     else if (screen->helps)
-        snprintf(text, sizeof text, " q or any other key ends the help ");
+        text_add(&text, " q or any other key ends the help ");
     else if (COLS < KEYS_WIDTH)
-        snprintf(text, sizeof text, " q quit  s %s  %s%s  ? help ", top_sort_name(view->sort),
-                 more ? "PgDn  " : "", view->chosen_pid || *view->filter ? "Esc back" : "/ word");
+        add_short_keys(screen, &text);
     else
-        snprintf(text, sizeof text, " q quit   s sort: %-4s   /%s   %s   ? help%s ",
-                 top_sort_name(view->sort), word,
-                 view->chosen_pid ? "Esc close details"
-                 : *view->filter  ? "Esc show all"
-                                  : "up down choose",
-                 more ? "   PgUp PgDn" : "");
+        add_keys(screen, &text);
     attrset(A_REVERSE);
-    mvaddnstr(LINES - 1, 0, text, COLS - 1);
+    mvaddnstr(LINES - 1, 0, line, COLS - 1);
     attrset(A_NORMAL);
 }
 
@@ -114,16 +159,21 @@ static void draw_help(void) {
         mvaddnstr(i, 0, help_lines[i], COLS - 1);
 }
 
-static int limit(int value, int highest) {
-    return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
+static bool some_is_busy(const struct cards *cards) {
+    bool some = false;
+    for (size_t i = 0; i < cards->count; i++)
+        some = some || (cards->list[i].sensors.known && cards->list[i].sensors.busy_percent >= 0);
+    return some;
 }
 
 /* The latest minute has the lines that nothing else needs, else a few before what happened last,
- * and goes before a program does. */
+ * and goes before a program does. One of them, where there is another, is of how busy the card
+ * was. */
 static void give_picture_rows(struct screen *screen, int rows) {
     enum { USUAL_EVENTS = 8 };
     struct top_view *view = screen->view;
     view->history_rows = 1;
+    view->busy_rows = false;
     view->most_events = USUAL_EVENTS;
     top_page(&screen->page, view, COLS);
     int pictures = (int)screen->page.pictures;
@@ -131,8 +181,11 @@ static void give_picture_rows(struct screen *screen, int rows) {
         return;
     int spare = 1 + (rows - (int)screen->page.count) / pictures;
     int before_events = 1 + (rows - (int)screen->page.cards_end + 1) / pictures;
-    int height = before_events < HISTORY_ROWS ? before_events : HISTORY_ROWS;
-    height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS);
+    int busy = some_is_busy(&view->cards) ? 1 : 0;
+    int height = before_events < HISTORY_ROWS + busy ? before_events : HISTORY_ROWS + busy;
+    height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS + busy);
+    view->busy_rows = busy && height > HISTORY_ROWS;
+    height -= view->busy_rows ? 1 : 0;
     view->history_rows = height >= HISTORY_LEAST_ROWS ? (size_t)height : 0;
 }
 
@@ -142,9 +195,15 @@ static void lay_out(struct screen *screen, int rows) {
     enum { LEAST_EVENTS = 4, FEW_ROWS = 20 };
     struct top_view *view = screen->view;
     view->low = rows < FEW_ROWS;
+    view->glance = false;
     give_picture_rows(screen, rows);
     view->most_events = 0;
     top_page(&screen->page, view, COLS);
+    view->glance = view->cards.count > 1 && (int)screen->page.cards_end - 1 > rows;
+    if (view->glance) {
+        view->history_rows = 0;
+        top_page(&screen->page, view, COLS);
+    }
     int room = rows - (int)screen->page.count - 1;
     view->most_events = (size_t)(room > LEAST_EVENTS ? room : LEAST_EVENTS);
     top_page(&screen->page, view, COLS);
@@ -194,9 +253,14 @@ static void take_key(struct screen *screen, int key) {
     if (key == ERR) /* none was pressed */
         return;
     uint64_t chosen = screen->view->chosen_pid;
+    bool asked = screen->end.asks;
+    if (key != KEY_RESIZE && !asked)
+        *screen->end.said = 0;
     bool helped = screen->helps && key != KEY_RESIZE;
     screen->helps = screen->helps && !helped;
-    if (screen->types)
+    if (asked && key != KEY_RESIZE)
+        top_end_take(&screen->end, key);
+    else if (screen->types)
         take_letter(screen, key);
     else if (helped)
         ;
@@ -206,6 +270,8 @@ static void take_key(struct screen *screen, int key) {
         go_back(screen->view);
     else if (key == 's')
         screen->view->sort = (screen->view->sort + 1) % TOP_SORTS;
+    else if (key == 'T' || key == KEY_F(9))
+        top_end_ask(&screen->end, screen->view);
     else if (key == '/')
         screen->types = true;
     else if (key == '?' || key == 'h')
@@ -218,7 +284,8 @@ static void take_key(struct screen *screen, int key) {
         screen->first += LINES - 2;
     else if (key == KEY_PPAGE)
         screen->first -= LINES - 2;
-    if (key == KEY_RESIZE || chosen != screen->view->chosen_pid) /* what is of use is at the top */
+    bool others = screen->types || chosen != screen->view->chosen_pid;
+    if (key == KEY_RESIZE || others) /* what is of use is at the top */
         screen->first = 0, screen->follows = true;
 }
 
@@ -255,6 +322,12 @@ static void choose_colours(struct screen *screen) {
     init_pair(PAIR_OTHERS, COLOR_MAGENTA, background);
 }
 
+/* The font of Linux's console has two heights of them. */
+static bool knows_blocks(void) {
+    const char *kind = getenv("TERM");
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 && kind && strcmp(kind, "linux") != 0;
+}
+
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,
                      uint64_t every_ns, const volatile sig_atomic_t *stopped) {
     struct screen screen = {.view = view};
@@ -267,6 +340,7 @@ bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_cou
         return false;
     }
     choose_colours(&screen);
+    view->blocks = knows_blocks();
     cbreak();
     noecho();
     keypad(stdscr, TRUE);

@@ -71,18 +71,21 @@ static struct history_second programs_in(const struct card *card, uint64_t secon
 static void raise_second(struct history_second *known, const struct history_second *seen) {
     for (size_t part = 0; part < HISTORY_PARTS; part++)
         known->tops[part] = max_u64(known->tops[part], seen->tops[part]);
+    known->busy = known->busy > seen->busy ? known->busy : seen->busy;
 }
 
 /* What the rest of the card had at a look, until the next one. */
 static void add_rest(struct history_second *sum, const struct history_card *of) {
     sum->tops[HISTORY_OTHERS] += of->others_bytes;
     sum->tops[HISTORY_DRIVER] += of->others_bytes + of->driver_bytes;
+    sum->busy = of->busy;
 }
 
 static void look_at_rest(struct history_card *of, const struct card *card, uint64_t now) {
     of->looked = now;
     of->others_bytes = card->known && !card->named ? card->rest_bytes : 0;
     of->driver_bytes = card->known && card->named ? card->rest_bytes : 0;
+    of->busy = card->sensors.known ? card->sensors.busy_percent + 1 : 0;
     for (size_t i = 0; i < card->other_count; i++)
         of->others_bytes += card->others[i].bytes;
 }
@@ -182,6 +185,24 @@ bool history_row(const struct top_history *history, const struct card *card, siz
     for (size_t i = 0; i < size.columns; i++)
         out[i] = letter_of(highest(of, i, size), middle_of(size, row), row + 1 == size.rows);
     out[size.columns] = 0;
+    return true;
+}
+
+bool history_busy_row(const struct top_history *history, const struct card *card,
+                      struct history_size size, bool blocks, struct text *out) {
+    static const char *const heights[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const struct history_card *of = card_of(history, card);
+    if (!of || !of->busy)
+        return false;
+    for (size_t i = 0; i < size.columns; i++) {
+        int busy = highest(of, i, size).busy, percent = busy > 100 ? 99 : busy - 1;
+        if (!busy)
+            text_add(out, " ");
+        else if (blocks)
+            text_add(out, heights[percent * 8 / 100]);
+        else
+            text_format(out, "%d", percent / 10);
+    }
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
 #include "read/cards.h"
 
 /* A column for each second: a minute in 80 columns, more in more of them; as little of 24 lines as
@@ -19,6 +20,7 @@ enum { HISTORY_LIVE, HISTORY_IDLE, HISTORY_LIBS, HISTORY_OTHERS, HISTORY_DRIVER,
 struct history_second {
     uint64_t second;              /* of CLOCK_MONOTONIC; 0: nothing is known */
     uint64_t tops[HISTORY_PARTS]; /* each part's, with all below it; others: at a look only */
+    int busy;                     /* percent of the card's time, and 1; 0: not known */
 };
 
 struct top_history {
@@ -27,6 +29,7 @@ struct top_history {
         char bus_id[16];
         uint64_t looked;                     /* second of the latest look; 0: there was none */
         uint64_t others_bytes, driver_bytes; /* then */
+        int busy;                            /* then, as in a second */
         bool read_again;                     /* the programs are others now */
         struct history_second of[HISTORY_MOST_SECONDS];
     } cards[VRAMGC_MAX_DEVICES];
@@ -53,6 +56,11 @@ uint64_t history_top_bytes(const struct top_history *history, const struct card 
  * uses the card, or it is not known how large it is. */
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
                  struct history_size size, char *out);
+
+/* How busy the card was in the columns of its picture: blocks of eight heights; not blocks: digits,
+ * tens of percent. False: it is not known now. */
+bool history_busy_row(const struct top_history *history, const struct card *card,
+                      struct history_size size, bool blocks, struct text *out);
 
 /* All rows, one after another, of the whole run of a program on its device of that index; seconds
  * do not count. */

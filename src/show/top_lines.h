@@ -12,10 +12,13 @@ enum page_style { PAGE_PLAIN, PAGE_TITLE, PAGE_HEADING, PAGE_CHOSEN };
 
 enum { PAGE_WIDEST = 160, PAGE_NARROWEST = 40 };
 
+/* Live, idle, libs, others, driver, free, not known. */
+#define BAR_LETTERS "#:+o- ?"
+
 struct page_line {
     char text[4 * PAGE_WIDEST + 1];
     enum page_style style;
-    size_t bar_begin; /* in text: a bar of # : + o and -, to its end; 0: none */
+    size_t bar_begin; /* in text: a bar, as long as there are its letters; 0: none */
 };
 
 struct page {
@@ -23,6 +26,7 @@ struct page {
     size_t count, room;
     size_t cards_end; /* behind the last line of the cards and their programs */
     size_t pictures;  /* of a card's latest minute */
+    size_t glance;    /* the first line of all cards in a line each */
     size_t chosen;    /* the line of the chosen program's first row; 0: none */
 };
 

@@ -50,19 +50,49 @@ static void add_program_parts(struct bar *bar, const struct card_row *row) {
     bar_add(bar, '+', row->code_bytes);
 }
 
-static void write_card_bar(struct page *page, const struct card *card, int columns) {
-    struct page_line *line = page_add_line(page, PAGE_PLAIN);
-    struct text text = TEXT_IN(line->text);
-    text_add(&text, "  [");
-    struct bar bar = bar_begin(line, text, card->total_bytes, (size_t)columns - 4);
+/* Between brackets. */
+static void add_card_bar(struct page_line *line, struct text *text, const struct card *card,
+                         size_t columns) {
+    text_add(text, "[");
+    struct bar bar = bar_begin(line, *text, card->total_bytes, columns - 2);
     for (size_t i = 0; i < card->row_count; i++)
         add_program_parts(&bar, &card->rows[i]);
     for (size_t i = 0; i < card->other_count; i++)
         bar_add(&bar, 'o', card->others[i].bytes);
     bar_add(&bar, card->named ? '-' : 'o', card->known ? card->rest_bytes : 0);
-    while (bar.columns++ < (size_t)columns - 4)
-        text_add(&bar.text, " ");
-    text_add(&bar.text, "]");
+    while (bar.columns++ < columns - 2)
+        text_add(&bar.text, card->known ? " " : "?");
+    *text = bar.text;
+    text_add(text, "]");
+}
+
+static void write_card_bar(struct page *page, const struct card *card, int columns) {
+    struct page_line *line = page_add_line(page, PAGE_PLAIN);
+    struct text text = TEXT_IN(line->text);
+    text_add(&text, "  ");
+    add_card_bar(line, &text, card, (size_t)columns - 2);
+}
+
+static double percent_used(const struct card *card) {
+    double used = (double)minus_u64(card->total_bytes, card->free_bytes);
+    return 100 * used / (double)max_u64(card->total_bytes, 1);
+}
+
+/* Where there are more cards than fit on the screen each has a line all the same. */
+static void write_glance(struct page *page, const struct card *card, int columns) {
+    enum { NUMBER = 7, FULL = 18, BUSY = 13 };
+    struct page_line *line = page_add_line(page, PAGE_PLAIN);
+    struct text text = TEXT_IN(line->text);
+    size_t words = FULL + (page_is_narrow(columns) ? 0 : BUSY);
+    text_format(&text, "GPU %-2zu ", card->number);
+    add_card_bar(line, &text, card, (size_t)columns - NUMBER - words);
+    if (card->known)
+        text_format(&text, " %3.0f %% of %s", percent_used(card),
+                    show_bytes(card->total_bytes).text);
+    else
+        text_add(&text, " use not known");
+    if (words > FULL && card->sensors.known && card->sensors.busy_percent >= 0)
+        text_format(&text, "  busy %d %%", card->sensors.busy_percent);
 }
 
 /* ---- a card ---- */
@@ -89,21 +119,29 @@ static void write_card_title(struct page *page, const struct top_view *view,
     char left[160], right[80] = "", sensors[80] = "";
     struct text text = TEXT_IN(left), full = TEXT_IN(right), busy = TEXT_IN(sensors);
     text_format(&text, "GPU %zu  %s  %s", card->number, card->label.name, card->label.bus_id);
-    uint64_t used = minus_u64(card->total_bytes, card->free_bytes);
+    struct figure mib = show_count(mib_rounded(card->total_bytes));
     if (card->known)
-        text_format(&full, "%.0f %% of %s MiB in use",
-                    100 * (double)used / (double)max_u64(card->total_bytes, 1),
-                    show_count(mib_rounded(card->total_bytes)).text);
+        text_format(&full, "%.0f %% of %s MiB in use", percent_used(card), mib.text);
+    else
+        text_format(&full, "%s MiB, use not known", mib.text);
     bool narrow = page_is_narrow(columns), joined = narrow && view->low;
     if (card->sensors.known)
         add_sensors(&busy, &card->sensors, (size_t)columns - (joined ? full.length + 2 : 0));
     page_add_edges(page, PAGE_TITLE, columns, left, narrow ? "" : right);
     if (narrow)
         page_add(page, PAGE_PLAIN, "  %s%s", right, joined ? sensors : "");
-    if (card->known && !view->low)
+    if (!view->low && !view->glance)
         write_card_bar(page, card, columns);
     if (*sensors && !joined)
         page_add(page, PAGE_PLAIN, "%s", sensors);
+}
+
+static void write_busy(struct page *page, const struct top_view *view, const struct card *card,
+                       struct history_size size) {
+    char row[4 * HISTORY_MOST_SECONDS] = "";
+    struct text text = TEXT_IN(row);
+    if (history_busy_row(&view->history, card, size, view->blocks, &text))
+        page_add(page, PAGE_PLAIN, "  |%s| %s", row, view->blocks ? "GPU busy" : "busy x 10 %");
 }
 
 /* The latest minute, or more in a wide terminal. */
@@ -130,6 +168,8 @@ static bool write_history(struct page *page, const struct top_view *view, const 
         line->bar_begin = 3;
     }
     page->pictures += i > 0;
+    if (i > 0 && view->busy_rows)
+        write_busy(page, view, card, size);
     return i > 0;
 }
 
@@ -215,9 +255,15 @@ static void write_others(struct page *page, const struct card *card, struct addi
         write_part(page, card, '+', name, adding_mib(adding, other->bytes), 'o', other->bytes,
                    columns);
     }
+}
+
+static void write_rest(struct page *page, const struct card *card, struct adding *adding,
+                       int columns) {
     write_part(page, card, '+', card->named ? "driver and contexts" : "others and the driver",
                adding_mib(adding, card->rest_bytes), card->named ? '-' : 'o', card->rest_bytes,
                columns);
+    write_part(page, card, '+', "free", adding_mib(adding, card->free_bytes), 0, 0, columns);
+    write_part(page, card, '=', "card", adding->mib, 0, 0, columns);
 }
 
 /* A program's rows on cards further down have nothing below them. */
@@ -234,7 +280,7 @@ static void write_card(struct page *page, const struct top_view *view, const str
     struct adding adding = {0};
     write_card_title(page, view, card, columns);
     bool drawn = write_history(page, view, card, columns);
-    if (card->known && view->low && !drawn)
+    if (view->low && !drawn && !view->glance)
         write_card_bar(page, card, columns);
     write_heading(page, card->row_count > 0, columns);
     for (size_t i = 0; i < card->row_count; i++) {
@@ -246,16 +292,17 @@ static void write_card(struct page *page, const struct top_view *view, const str
             page->chosen = page->count - 1;
         top_details(page, view, row, columns);
     }
-    if (card->known) {
-        write_others(page, card, &adding, columns);
-        write_part(page, card, '+', "free", adding_mib(&adding, card->free_bytes), 0, 0, columns);
-        write_part(page, card, '=', "card", adding.mib, 0, 0, columns);
-    }
+    write_others(page, card, &adding, columns);
+    if (card->known)
+        write_rest(page, card, &adding, columns);
     page_add(page, PAGE_PLAIN, "%s", "");
 }
 
 static void write_cards(struct page *page, const struct top_view *view, int columns) {
     bool sensors = view->cards.count == 0;
+    page->glance = page->count;
+    for (size_t i = 0; view->glance && i < view->cards.count; i++)
+        write_glance(page, &view->cards.list[i], columns);
     for (size_t i = 0; i < view->cards.count; i++) {
         write_card(page, view, &view->cards.list[i], columns);
         sensors = sensors || view->cards.list[i].sensors.known;
@@ -361,6 +408,8 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
     text_format(&text, "vramgc top  %zu %s%s, by %s", view->running.count,
                 view->running.count == 1 ? "program" : "programs",
                 page_is_narrow(columns) ? "" : " under vramgc", top_sort_name(view->sort));
+    if (view->cards.count > 1 && !page_is_narrow(columns))
+        text_add(&text, " on each card");
     if (localtime_r(&now, &tm))
         strftime(right, sizeof right, "%H:%M:%S", &tm);
     page_add_edges(page, PAGE_TITLE, columns, left, right);

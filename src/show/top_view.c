@@ -31,11 +31,17 @@ static int heaviest_first(const void *a, const void *b) {
     return x > y ? -1 : 1;
 }
 
+/* Parts of a card (MIG) differ in size or name only: they, too, stay where they are. */
 static int by_number(const void *a, const void *b) {
     const struct card *x = a, *y = b;
-    return x->number == y->number  ? strcmp(x->label.bus_id, y->label.bus_id)
-           : x->number > y->number ? 1
-                                   : -1;
+    int bus = strcmp(x->label.bus_id, y->label.bus_id);
+    if (x->number != y->number)
+        return x->number > y->number ? 1 : -1;
+    if (bus)
+        return bus;
+    if (x->total_bytes != y->total_bytes)
+        return x->total_bytes > y->total_bytes ? -1 : 1;
+    return strcmp(x->label.name, y->label.name);
 }
 
 static bool is_one_of(uint64_t pid, const uint64_t *pids, size_t pid_count) {

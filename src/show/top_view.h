@@ -23,6 +23,9 @@ struct top_view {
     bool all_cards;      /* also those that no program uses */
     size_t most_events;
     size_t history_rows; /* of the latest minute; 0: none is drawn */
+    bool busy_rows;      /* below the latest minute how busy the card was in it */
+    bool blocks;         /* the terminal knows blocks of eight heights */
+    bool glance;         /* all cards come first, in a line each */
     bool low;            /* a terminal of few lines: what another line says, too, is left out */
     bool whole;          /* nothing is cut that could go on in a next line */
     char

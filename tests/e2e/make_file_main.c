@@ -74,6 +74,7 @@ static const struct field {
     NUMBER(devices[0].stats.held_bytes.peak),
     NUMBER(devices[0].stats.reserved_bytes.peak),
     NUMBER(devices[0].stats.held_bytes.current),
+    NUMBER(devices[0].stats.used_bytes.peak),
     NUMBER(devices[0].stats.live_bytes.peak),
     NUMBER(devices[0].stats.held_ms_sum_kib),
     NUMBER(devices[0].stats.live_ms_sum_kib),

@@ -40,7 +40,7 @@ class Screen:
         self.cells = [[" "] * columns for _ in range(rows)]
 
     def lines(self):
-        return ["".join(row).rstrip() for row in self.cells]
+        return ["".join(row).rstrip().encode("latin-1").decode(errors="replace") for row in self.cells]
 
     def put(self, character):
         if self.row < self.rows and self.column < self.columns:
@@ -99,6 +99,10 @@ class Screen:
             row[self.column :] = (row[self.column + count :] + blanks if letter == "P" else blanks + row[self.column :])[: self.columns - self.column]
         elif letter in "ST":
             self.scroll(count if letter == "T" else -count)
+        elif letter in "LM":
+            first, self.first = self.first, self.row
+            self.scroll(count if letter == "L" else -count)
+            self.first = first
         elif letter == "r":
             self.first, self.last = count - 1, (numbers[1] if len(numbers) > 1 and numbers[1] else self.rows) - 1
             self.row = self.column = 0
@@ -117,6 +121,8 @@ class Screen:
             self.row = min(self.row + 1, self.last if self.row <= self.last else self.rows - 1)
         elif byte == 8:
             self.column = max(self.column - 1, 0)
+        elif 0x80 <= byte < 0xC0 and self.row < self.rows and 0 < self.column <= self.columns:
+            self.cells[self.row][self.column - 1] += chr(byte)  # the rest of a character in UTF-8
         elif byte >= 32:
             self.put(chr(byte))
 

@@ -201,6 +201,35 @@ called() {
     grep -qE '^  \| *\++\|' out
 }
 
+@test "top: how busy the card was, where NVML tells, and there is a line for it" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    hold plain a
+    for signs in "C|4+|busy x 10 %" "C.UTF-8|▄+|GPU busy"; do
+        IFS='|' read -r locale row label <<<"$signs"
+        LC_ALL=$locale SIMGPU_BUSY=42 SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+            see ^  [|] {30,}$row[|] $label\$
+            see last 60 s
+            resize 12 80
+            see last 60 s
+            unseen $label
+            resize 24 40
+            see ^  [|] {10,}$row[|] $label\$
+            resize 24 120
+            see ^  [|] {70,}$row[|] $label\$
+            type q
+            end 0" "$held"
+    done
+    LC_ALL=C SIMGPU_BUSY=100 SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+        see ^  [|] +9+[|] busy
+        type q
+        end 0" "$held"
+    LC_ALL=C SIMGPU_BUSY=none SIMGPU_OTHERS=$held:2100MiB TERM=vt100 on_screen "
+        see last 60 s
+        unseen busy x 10
+        type q
+        end 0" "$held"
+}
+
 @test "top: the word changes whose the picture is" {
     hold plain a
     first=$held
@@ -223,6 +252,53 @@ called() {
         see ^ q quit   s sort
         type q
         end 0" "$first" "$held"
+}
+
+# Readings are of different moments: the programs say that they hold more than there is.
+@test "top: a card whose use is not known keeps its bar and says so, also with a word that nothing has" {
+    hold plain a
+    first=$held
+    hold plain b
+    contains "$("$vramgc" top --once "$first" "$held")" '% of 24,576 MiB in use'
+    "$make_file" set a 'devices[0].stats.held_bytes.current' 24000000000
+    "$vramgc" top --once "$first" "$held" >out
+    cat out
+    grep -qE '^GPU 0 .* 24,576 MiB, use not known$' out
+    grep -qE '^  \[#+:+\+*#+:*\+*\]$' out
+    "$vramgc" top --once zzz "$first" "$held" >out || true
+    cat out
+    grep -qE '^GPU 0 .* 24,576 MiB, use not known$' out
+    grep -qE '^  \[o+\]$' out
+    grep -qE "^\+ +launch.py, pid $first +22,888 o" out
+    "$make_file" set b 'devices[0].stats.used_bytes.peak' 0 # it has not read yet how much is free
+    "$vramgc" top --once "$held" >out
+    cat out
+    grep -qE '^  \[#.*\?\]$' out
+}
+
+@test "top: the header says that it is the programs of each card that are sorted" {
+    hold plain a
+    first=$held
+    contains "$("$vramgc" top --once "$first")" '1 program under vramgc, by held  '
+    hold compact b
+    "$vramgc" top --once --sort live "$first" "$held" | head -1 | grep -q '2 programs under vramgc, by live on each card '
+}
+
+@test "top: a word that is typed where the page is scrolled shows what matches, and the first card" {
+    hold plain a
+    TERM=xterm on_screen "
+        see ^GPU 0
+        resize 6 80
+        see PgUp
+        type \x1b[6~
+        unseen ^GPU 0
+        type /
+        type zzz
+        see ^No program under vramgc matches .zzz.
+        see ^GPU 0 .* % of 24,576 MiB in use
+        type \r
+        type q
+        end 0" "$held"
 }
 
 # In a folder of that name, as web UIs are started.
@@ -481,7 +557,7 @@ called() {
         see ^ {11}--xformers --api --listen --medvram\$
         type \\x1bOA
         see mode flush; peak 8.0 GiB;
-        see   Esc close details   . help
+        see   T end   Esc close   . help
         see ^ {14}LATELY    AT PEAK  WHOSE LIVE MEMORY .lately: within 1
         see ^ {13}5.0 GiB    5.0 GiB  load_model
         see ^ {12}40.0 MiB .* text encode: encode_prompt
@@ -494,7 +570,7 @@ called() {
         see mode flush; peak 8.0 GiB;
         resize 50 120
         see ^  \\[.{110}
-        resize 8 70
+        resize 8 73
         see PgUp
         type \\x1b[6~
         resize 24 80
@@ -507,6 +583,65 @@ called() {
         end 0" "$first" "$held"
     adds_up eighty
     equal "$(wc -L <eighty)" 80
+}
+
+# As root, which other users' programs would hear, too.
+@test "top: T or F9 ends the chosen program after y, no other, and nobody else's" {
+    hold plain a
+    first=$held
+    hold plain b
+    TERM=xterm on_screen "
+        see 2 programs under
+        type T
+        see ^ up, down: first choose which program ends\$
+        type j
+        see   Esc close
+        type T
+        see ^ end $first launch.py. y = SIGTERM\$
+        resize 24 40
+        see ^ end $first launch.py. y = SIGTERM\$
+        resize 24 80
+        type n
+        see ^ $first goes on\$
+        type x
+        see   Esc close
+        type \x1b[20~
+        see ^ end $first launch.py. y = SIGTERM\$
+        type y
+        see ^ $first has got SIGTERM\$
+        see 1 program under
+        type j
+        see ^ {11}python launch.py
+        type T
+        see ^ end $held launch.py.
+        do kill -9 $held
+        see None of these
+        type y
+        see ^ $held has ended already\$
+        type q
+        end 0" "$first" "$held"
+    status=0
+    wait "$first" || status=$?
+    equal "$status" 143
+    [ "$(id -u)" = 0 ] || return 0
+    mkdir -p "$XDG_STATE_HOME/vramgc"
+    unset VRAMGC_OUT
+    setpriv --reuid 65534 --clear-groups sleep 3600 3>&- &
+    echo $! >>"$work/pids"
+    until [ "$(stat -c %u "/proc/$!")" = 65534 ]; do sleep 0.05; done
+    "$make_file" plain "$XDG_STATE_HOME/vramgc/vramgc-sleep.1.vramgc" pid $!
+    TERM=vt100 on_screen "
+        see 1 program under
+        type j
+        see   Esc close
+        type T
+        see ^ $! is another user's\$
+        type y
+        see   Esc close
+        see 1 program under
+        type q
+        end 0" $!
+    kill -0 $!
 }
 
 @test "top: the programs of two cards are seen on 24 lines: the latest minute goes before they do" {
@@ -550,6 +685,13 @@ called() {
             end 0" "$vramgc" top "$held" 3>&-
         equal "$(grep -c $'\033\[[0-9;]*3[0-9]m' raw)" $([ "$setting" = NO_COLOR=1 ] && echo 0 || echo 1)
     done
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
+    SIMGPU_OTHERS=$held:2100MiB,$$:1GiB TERM=xterm RAW=raw "$top/tests/e2e/screen.py" "
+        see of 24.0 GiB
+        type q
+        end 0" "$vramgc" top "$held" 3>&-
+    grep -q $'\033\[35mo' raw # others have a colour
+    contains "$(cat raw)" '| of 24.0 GiB' # no letter of it is one of the legend
 }
 
 @test "top: a terminal that can show nothing, a build without ncurses, and wrong calls" {
@@ -565,6 +707,32 @@ called() {
         equal "$status" 2
         one_line "$errors"
     done
+}
+
+# No program is asked for: others may run on the same machine, and have cards beside these eight.
+@test "top: each of eight cards has its bar on 24 lines; on fewer it says how many are below, and the key" {
+    hold plain a
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_DEVICES=8 SIMGPU_BUSY=42
+    SIMGPU_OTHERS=$held:2100MiB TERM=xterm on_screen "
+        see ^GPU 0  .*RTX 3090 .* of 24,576 MiB in use\$
+        see ^GPU 0  .[#-]+ *.  [ 1-9][0-9] % of 24.0 GiB  busy 42 %\$
+        see ^GPU 7  .o* *.   [0-9] % of 24.0 GiB  busy 42 %\$
+        see PgUp PgDn\$
+        resize 24 40
+        see ^GPU 7  .o* *.   [0-9] % of 24.0 GiB\$
+        see ^ q quit  s held  PgDn  / word  . help\$
+        resize 6 80
+        unseen ^GPU 7
+        see   . help   PgDn: [4-9] cards\$
+        resize 6 40
+        see ^ q quit  PgDn: [4-9] cards  / word  . help\$
+        type \x1b[6~
+        see ^GPU [4-7]  .o* *. 
+        resize 150 80
+        see last 60 s
+        unseen GiB  busy
+        type q
+        end 0"
 }
 
 # Each of them has a simulated card of its own, which has the same name.
