@@ -132,15 +132,10 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
         row(&table, CELLS(rows.rows[i].label, rows.rows[i].peak.text,
                           rows.has_refusal ? rows.rows[i].then.text : "", rows.rows[i].last.text));
     close_table(&table);
-<<<<<<< HEAD
     if (*rows.gone)
         html_format(out, "p class=\"quiet\"", "%s", rows.gone);
-    html_format(out, "p class=\"quiet\"", "no room: %s; out of memory: %s; memory returned: %s",
-                show_count(device->stats.refusals).text, show_count(device->stats.ooms).text,
-=======
     device_say_refused(&refused, record, index);
     html_format(out, "p class=\"quiet\"", "%s; memory returned: %s", line,
->>>>>>> fa3baba8e45aff0eb7088ea50d686739bec6464a
                 show_count(device->stats.reclaims).text);
 }
 
