@@ -51,6 +51,36 @@ works() {
         './bin ./include ./lib ./share ./share/doc ./share/fish ./share/fish/others ./share/man ./share/man/man1 '
 }
 
+@test "make install: what was built is installed, however old, and nothing is written where it lies; without it all is built" {
+    setup_real
+    cd "$work" && mkdir built
+    cp "$build/vramgc" "$build/libvramgc.so" built
+    touch -d 2020-01-01 built/*
+    before=$(stat -c '%n %Y' built built/*)
+    output=$(make -s -C "$top" BUILD="$work/built" prefix="$work/usr" install)
+    contains "$output" 'NOTE: the source has changed since the build that is installed now; for the newer one: make'
+    equal "$(stat -c '%n %Y' built built/*)" "$before"
+    cmp built/libvramgc.so usr/lib/vramgc/libvramgc.so
+    touch built/*
+    equal "$(make -s -C "$top" BUILD="$work/built" prefix="$work/usr" install | grep -c NOTE)" 0
+    for goals in install 'clean install' 'all install'; do
+        [ "$goals" != install ] || rm built/vramgc
+        # shellcheck disable=SC2086
+        contains "$(make -n -C "$top" BUILD="$work/built" $goals)" "LINK $work/built/vramgc"
+    done
+}
+
+@test "make install: below HOME, without root, whoever writes the ~; everybody may read it; undone, nothing is left" {
+    setup_real
+    export HOME=$work/home
+    umask 077
+    make -s -C "$top" BUILD="$build" prefix='~/.local' install >/dev/null
+    works "$HOME/.local/bin/vramgc"
+    equal "$(find "$HOME/.local" -type f ! -perm -444)" ''
+    make -s -C "$top" BUILD="$build" prefix='~/.local' uninstall
+    equal "$(find "$HOME" -mindepth 1)" ''
+}
+
 @test "make: what to type next is to install, or how to go on without" {
     setup_real
     contains "$(env -u MAKELEVEL -u MAKEFLAGS -u V make -n -C "$top" -W "$build/vramgc" BUILD="$build" all)" \
