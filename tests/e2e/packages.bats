@@ -27,11 +27,10 @@ said() {
     sed -n "s/^  \($1 .*\)/\1/p" "$BATS_FILE_TMPDIR/said"
 }
 
-# Those lines of the README's first block that something undoes, with that: "COMMAND|UNDO". What a compiler makes there is the release here, and
+# Those lines of the README that something undoes, with that: "COMMAND|UNDO". What a compiler makes there is the release here, and
 # lies where it would.
 ways() {
-    awk '$0 == "```sh" { inside = 1; next } /^```/ { if (inside) exit } inside' "$top/README.md" |
-        sed -nE 's/^make (deb|wheel) && //; s/ *# undo: */|/p'
+    sed -nE 's/^make (deb|wheel) && //; s/ *# undo: */|/p' "$top/README.md"
 }
 
 # A root of its own, with the release and a web UI in /root.
