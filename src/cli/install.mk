@@ -56,9 +56,6 @@ uninstall:
 	    $(foreach it,$(SAID),$(lastword $(subst :, ,$(it)))) $(docdir)/LIMITS.md $(docdir)/LICENSE $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
 
-# Of the Debian package: make deb MAINTAINER='Name <address>'.
-export MAINTAINER ?= The vramgc authors
-
 # The README's lines name a package by *: of those in our own folder only the newest stays.
 deb: all
 	@rm -f $(BUILD)/packages/vramgc_*.deb

@@ -172,7 +172,13 @@ offered() {
     equal "$(ls "$work/packages")" "$(basename "$deb")" # nothing beside it
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
-    equal "$(dpkg-deb --field "$deb" Maintainer)" 'The vramgc authors'
+    equal "$(dpkg-deb --field "$deb" Maintainer)" "$(git -C "$top" log -1 --format='%an <%ae>' || echo 'The vramgc authors <root@localhost>')"
+    equal "$(dpkg-deb --field "$deb" Homepage)" ''
+    # What Debian's policy asks for.
+    description=$(dpkg-deb --field "$deb" Description)
+    equal "$(awk 'length > 80 || (NR > 1 && !/^ /)' <<<"$description")" ''
+    equal "$(dpkg-deb --contents "$deb" | awk '{ print $1 }' | sort -u | tr '\n' ' ')" '-rw-r--r-- -rwxr-xr-x drwxr-xr-x '
+    equal "$(find "$work/root" -type f \( -name vramgc -path '*/bin/*' -o -name '*.so' \) -exec readelf -SW {} + | grep -c '\.symtab\|\.debug')" 0
     dpkg-deb --control "$deb" "$work/control"
     (cd "$work/root" && md5sum --quiet -c "$work/control/md5sums")
     equal "$(find "$work/root" -type f | wc -l)" "$(wc -l <"$work/control/md5sums")"
@@ -180,6 +186,25 @@ offered() {
     grep -q 'contains parts of ncurses' "$work/root/usr/share/doc/vramgc/copyright"
     equal "$(dpkg-deb --contents "$deb" | awk '{ print $2 }' | sort -u)" root/root
     works "$work/root/usr/bin/vramgc"
+}
+
+# bats test_tags=deep
+@test "packages: MAINTAINER and HOMEPAGE are told; a maintainer without an address is refused" {
+    setup_real
+    command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
+    export MAINTAINER='Ada Byron <ada@example.org>' HOMEPAGE=https://example.org/vramgc
+    cd "$top"
+    deb=$(scripts/package deb "$work/packages" "$build")
+    equal "$(dpkg-deb --field "$deb" Maintainer Homepage)" "Maintainer: $MAINTAINER
+Homepage: $HOMEPAGE"
+    wheel=$(scripts/package wheel "$work/packages" "$build")
+    equal "$(python3 -m zipfile -e "$wheel" "$work/wheel" && grep -E '^(Maintainer|Project)' "$work"/wheel/*.dist-info/METADATA)" \
+        "Maintainer-email: $MAINTAINER
+Project-URL: Homepage, $HOMEPAGE"
+    MAINTAINER=Ada run scripts/package deb "$work/refused" "$build"
+    equal "$status" 2
+    equal "$output" "package: MAINTAINER is to be 'Name <address>', not 'Ada'"
+    [ ! -e "$work/refused" ]
 }
 
 # bats test_tags=deep
