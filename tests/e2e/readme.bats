@@ -29,12 +29,10 @@ follow() {
         'sudo dnf install gcc '* | 'sudo pacman -S '*) ;; # of systems that no test has, as the README says
         make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
         'make && sudo make install' | 'make && make install prefix='*)
-            local folder=/usr/local options=DESTDIR=$work/system
-            [[ $1 == *sudo* ]] || folder='~/.local' options=$1
-            # shellcheck disable=SC2086
-            HOME=$work/system make -C "$top" BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" install "${options##* }"
-            folder=$work/system${folder#'~'}
-            contains "$("$folder/bin/vramgc" env)" "$folder/lib/vramgc/libvramgc.so"
+            local at=$work/system/usr/local where=DESTDIR=$work/system
+            [[ $1 == *sudo* ]] || at=$work/system/.local where=${1##* }
+            HOME=$work/system make -C "$top" BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" install "$where"
+            contains "$("$at/bin/vramgc" env)" "$at/lib/vramgc/libvramgc.so"
             ;;
         'vramgc prove')
             contains "$(XDG_STATE_HOME=$work/state "$top/scripts/simgpu" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'
