@@ -148,7 +148,7 @@ help:
 	@echo "make install  prefix=$(prefix), DESTDIR, bindir, libdir, includedir, mandir, datadir"
 	@echo "make uninstall  takes the same variables; make clean leaves downloads and the Python environment"
 	@echo "make deb, make wheel: a package of this tree; make dist: a release of its commit, and how to sign it; in $(PACKAGES)/;"
-	@echo "              MAINTAINER='Name <address>' is told in the Debian package"
+	@echo "              MAINTAINER='Name <address>' and HOMEPAGE=URL are told in them; without, who made the commit"
 	@echo "Without network: TOOLKIT_INCLUDE=/usr/local/cuda/include, with the headers of CUDA 13"
 
 -include $(LIB_OBJECTS:.o=.d)

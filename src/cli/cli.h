@@ -21,11 +21,15 @@ enum {
     STATUS_MISSING = 127,
 };
 
+/* What a command is for: `vramgc help` has a heading for each, in this order. */
+enum command_group { GROUP_NONE, GROUP_START, GROUP_LOOK, GROUP_RUNNING, GROUP_HELP, GROUP_COUNT };
+
 /* One command, for dispatch, help and manual. */
 struct command {
     const char *name;
+    enum command_group group;
     const char *operands; /* what follows the options, as the synopsis shows it */
-    const char *summary;  /* one line */
+    const char *summary;  /* one line of the list: at most 68 columns */
     const char *details; /* paragraphs for `vramgc help NAME`, each with \n at its end; may be "" */
     const struct flag *flags; /* its own; --help stands behind them */
     size_t flag_count;

@@ -451,6 +451,7 @@ static const struct flag flags[] = {
 
 const struct command diff_command = {
     "diff",
+    GROUP_LOOK,
     "[A B]",
     "two runs side by side",
     "Each is a file, or the pid of a run that is kept; without them, the latest run and the "

@@ -235,8 +235,9 @@ static int doctor_main(struct args *args) {
 
 const struct command doctor_command = {
     "doctor",
+    GROUP_START,
     "[-- COMMAND [ARGUMENT...]]",
-    "what stands in the way of vramgc on this machine, or for one command",
+    "what is wrong or missing on this machine, or for one COMMAND",
     "With COMMAND doctor starts it under vramgc, waits for its end (end a web UI with Ctrl-C), and "
     "says what vramgc saw, and which of its processes used CUDA without vramgc. What COMMAND "
     "writes goes to standard error. Exit status: 1 when something is wrong, else 0.\n",

@@ -118,8 +118,9 @@ static int env_main(struct args *args) {
 
 const struct command env_command = {
     "env",
+    GROUP_START,
     "",
-    "lines for webui-user.sh, by which your web UI starts under vramgc as ever",
+    "print lines for webui-user.sh: your web UI then starts with vramgc",
     "Options are settings to be put into the lines.\n",
     .takes_settings = true,
     .main = env_main,

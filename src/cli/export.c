@@ -140,8 +140,9 @@ static const struct flag flags[] = {
 
 const struct command export_command = {
     "export",
+    GROUP_LOOK,
     "[FILE|PID...]",
-    "the statistics for other tools: a spreadsheet, Prometheus, Perfetto, PyTorch",
+    "a run for a bug tracker, spreadsheet, Prometheus, Perfetto, PyTorch",
     "Without FILE, the newest run that is kept; --prometheus: all processes that run, and those "
     "that have ended within five minutes. "
     "A file of a running process is read as it is now: with --every the collector sees it. "

@@ -49,16 +49,24 @@ void help_first(FILE *out) {
           out);
 }
 
+static void write_commands(enum command_group group) {
+    for (size_t i = 0; commands[i]; i++)
+        if (commands[i]->group == group)
+            printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
+}
+
+/* All on one screen. */
 static void write_overview(void) {
-    help_first(stdout);
-    puts("");
-    for (size_t i = 0; commands[i]; i++) {
-        const struct command *command = commands[i];
-        printf("  vramgc %s%s%s\n", command->name, *command->operands ? " " : "",
-               command->operands);
-        summary_wrapped_at(stdout, 8, "", command->summary);
+    static const char *const headings[GROUP_COUNT] = {[GROUP_START] = "Start",
+                                                      [GROUP_LOOK] = "Look",
+                                                      [GROUP_RUNNING] = "While a program runs",
+                                                      [GROUP_HELP] = "Help"};
+    printf("vramgc %s: gives idle GPU memory back and tells where it went\n", VRAMGC_VERSION);
+    for (enum command_group group = GROUP_START; group < GROUP_COUNT; group++) {
+        puts(headings[group]);
+        write_commands(group);
     }
-    puts("\n`vramgc help COMMAND` shows its options, `vramgc help settings` all settings.");
+    puts("\n`vramgc help COMMAND`: its options. `vramgc help settings`: all settings.");
 }
 
 static void write_flags(const struct flag *flag, const struct flag *end) {
@@ -326,8 +334,9 @@ static int help_main(struct args *args) {
 
 const struct command help_command = {
     "help",
+    GROUP_HELP,
     "[COMMAND|SETTING|settings|metrics|schema|man|...]",
-    "this list, a command, the settings, the figures",
+    "this list; more on a command, a setting or a figure",
     "settings, metrics: all of them. schema: the JSON schema of `report --json`. "
     "markdown-settings: all as a table, markdown-often-set: the README's. prometheus-rules, "
     "grafana-dashboard: for the "

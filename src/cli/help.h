@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 
-/* What is typed first: of `vramgc` alone, and of `vramgc help`. */
+/* What is typed first: of `vramgc` alone. */
 void help_first(FILE *out);
 
 /* What `vramgc NAME --help` shows. */

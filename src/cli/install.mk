@@ -1,6 +1,8 @@
 # install.mk: what is installed and where, and the packages: all of them hold what `make install` puts into an empty folder.
 
 prefix ?= $(or $(PREFIX),/usr/local)
+# bash writes its user's folder for ~ there, other shells do not.
+override prefix := $(patsubst ~/%,$(HOME)/%,$(prefix))
 exec_prefix ?= $(prefix)
 bindir ?= $(exec_prefix)/bin
 libdir ?= $(exec_prefix)/lib
@@ -10,20 +12,19 @@ mandir ?= $(datadir)/man
 docdir ?= $(datadir)/doc/vramgc
 PACKAGES ?= $(BUILD)/packages
 NUMBER := $(shell scripts/version | cut -d+ -f1)
-GENERATED := $(BUILD)/generated
-
-# What the command says of itself: manual and completions.
-$(GENERATED)/%: $(BUILD)/vramgc
-	@mkdir -p $(@D)
-	@$(BUILD)/vramgc help $* > $@
-
-GENERATES := $(addprefix $(GENERATED)/,man completion-bash completion-zsh completion-fish prometheus-rules grafana-dashboard)
 GUIDES := $(wildcard src/guides/*.md)
+
+# What the command says of itself: TOPIC:FILE.
+SAID := man:$(mandir)/man1/vramgc.1 completion-bash:$(datadir)/bash-completion/completions/vramgc \
+    completion-zsh:$(datadir)/zsh/site-functions/_vramgc completion-fish:$(datadir)/fish/vendor_completions.d/vramgc.fish \
+    prometheus-rules:$(docdir)/prometheus-rules.yml grafana-dashboard:$(docdir)/grafana-dashboard.json
 
 # Seen from its own folder, where the command looks for its library (src/cli/preload.c).
 LOOKS_IN = $(foreach lib,lib lib/$(shell $(CC) -print-multiarch) lib64,$(abspath $(bindir)/../$(lib)))
 
-install: all $(GENERATES)
+# What was built is installed as it is, and this tree is left alone: who installs is root, and did not build it.
+BUILT := $(if $(filter-out install,$(MAKECMDGOALS)),,$(and $(wildcard $(BUILD)/vramgc),$(wildcard $(BUILD)/libvramgc.so)))
+install: $(if $(BUILT),,all)
 	@case "$(prefix)" in /*) ;; *) echo "prefix is to be a whole path, not $(prefix)" >&2; exit 1 ;; esac
 	@case " $(LOOKS_IN) " in *" $(abspath $(libdir)) "*) ;; *) \
 	    echo "$(bindir)/vramgc would not find its library in $(libdir): choose libdir=$(abspath $(bindir)/../lib)" >&2; exit 1 ;; esac
@@ -31,18 +32,17 @@ install: all $(GENERATES)
 	@install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
 	@install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
 	@install -d $(DESTDIR)$(libdir)/pkgconfig
-	@printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
+	@umask 022; printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
 	    'Name: vramgc' 'Description: gives idle GPU memory of PyTorch programs back; its functions are weak symbols' \
 	    'Version: $(NUMBER)' 'Cflags: -I$${includedir}' > $(DESTDIR)$(libdir)/pkgconfig/vramgc.pc
-	@install -D -m 644 $(GENERATED)/man $(DESTDIR)$(mandir)/man1/vramgc.1
-	@install -D -m 644 $(GENERATED)/completion-bash $(DESTDIR)$(datadir)/bash-completion/completions/vramgc
-	@install -D -m 644 $(GENERATED)/completion-zsh $(DESTDIR)$(datadir)/zsh/site-functions/_vramgc
-	@install -D -m 644 $(GENERATED)/completion-fish $(DESTDIR)$(datadir)/fish/vendor_completions.d/vramgc.fish
-	@install -D -m 644 $(GENERATED)/prometheus-rules $(DESTDIR)$(docdir)/prometheus-rules.yml
-	@install -D -m 644 $(GENERATED)/grafana-dashboard $(DESTDIR)$(docdir)/grafana-dashboard.json
+	@umask 022; for it in $(SAID); do file=$(DESTDIR)$${it#*:}; \
+	    install -d $${file%/*} && $(BUILD)/vramgc help $${it%%:*} > $$file || exit 1; done
 	@install -d $(DESTDIR)$(docdir)/guides
 	@install -m 644 src/LIMITS.md LICENSE $(DESTDIR)$(docdir)
 	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
+	@[ -z "$$(find src include \( -name '*.[chS]' -o -name '*.def' -o -path '*/page/*' \) \
+	    -newer $(BUILD)/vramgc -newer $(BUILD)/libvramgc.so -print -quit)" ] || \
+	    echo "NOTE: the source has changed since the build that is installed now; for the newer one: make, then this again"
 	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \
 	    echo "Installed. Next: $$it prove, on an idle card, then $$it run ./webui.sh"
 
@@ -53,12 +53,8 @@ OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(
 
 uninstall:
 	@rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
-	    $(mandir)/man1/vramgc.1 $(datadir)/bash-completion/completions/vramgc $(datadir)/zsh/site-functions/_vramgc \
-	    $(datadir)/fish/vendor_completions.d/vramgc.fish $(docdir)/LIMITS.md $(docdir)/LICENSE $(docdir)/prometheus-rules.yml $(docdir)/grafana-dashboard.json $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	    $(foreach it,$(SAID),$(lastword $(subst :, ,$(it)))) $(docdir)/LIMITS.md $(docdir)/LICENSE $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
-
-# Of the Debian package: make deb MAINTAINER='Name <address>'.
-export MAINTAINER ?= The vramgc authors
 
 # The README's lines name a package by *: of those in our own folder only the newest stays.
 deb: all

@@ -111,8 +111,9 @@ static const struct flag flags[] = {
 
 const struct command list_command = {
     "list",
+    GROUP_LOOK,
     "",
-    "the runs whose statistics are kept, newest first",
+    "the runs that are kept, newest first",
     "They lie in ${XDG_STATE_HOME:-~/.local/state}/vramgc, or where VRAMGC_OUT says.\n",
     FLAGS(flags),
     .main = list_main,

@@ -13,26 +13,14 @@ static int version_main(struct args *args) {
 }
 
 static const struct command version_command = {
-    "version", "", "the version of vramgc", "", .takes_any_word = true, .main = version_main};
+    "version",           GROUP_HELP, "", "the version of vramgc", "", .takes_any_word = true,
+    .main = version_main};
 
 static const struct command *const all[] = {
-    &run_command,
-    &report_command,
-    &export_command,
-    &list_command,
-    &top_command,
-    &watch_command,
-    &mark_command,
-    &set_command,
-    &park_command,
-    &wake_command,
-    &diff_command,
-    &prove_command,
-    &doctor_command,
-    &env_command,
-    &help_command,
-    &version_command,
-    NULL,
+    &prove_command,   &run_command,  &env_command,  &doctor_command, &report_command,
+    &top_command,     &list_command, &diff_command, &export_command, &watch_command,
+    &mark_command,    &set_command,  &park_command, &wake_command,   &help_command,
+    &version_command, NULL,
 };
 
 static const char *command_name(size_t index) {

@@ -26,8 +26,9 @@ static int mark_main(struct args *args) {
 
 const struct command mark_command = {
     "mark",
+    GROUP_RUNNING,
     "PID|NAME LABEL",
-    "put a label on the timeline of a program that runs",
+    "put a label on a program's timeline",
     "NAME: a word of its name, folder or arguments that no other program under vramgc has. As the "
     "program itself does with vramgc_mark(): the report has a row for it, and an M in the "
     "graph. `vramgc top` shows the numbers. Of LABEL 47 bytes are kept. Exit status 1 when there "

@@ -261,8 +261,9 @@ static const struct flag park_flags[] = {
 
 const struct command park_command = {
     "park",
+    GROUP_RUNNING,
     "PID|NAME",
-    "take a program off the card, with all that it has there",
+    "move a program off the card into RAM, with all that it has there",
     "NAME: as of `vramgc mark`; a number may be any program's of yours. What it has lies in RAM "
     "meanwhile, and the program stands still at its next use of the card. The driver does it, 570 "
     "or newer, and not for managed memory, MIG, MPS or programs that draw. Exit status 1 when the "
@@ -273,8 +274,9 @@ const struct command park_command = {
 
 const struct command wake_command = {
     "wake",
+    GROUP_RUNNING,
     "PID|NAME",
-    "bring a program back that was parked",
+    "bring a parked program back to the card",
     "Its addresses and contents are as before. Only where the card has room for it: without, the "
     "driver could never bring it back. Exit status 1 when it stays parked.\n",
     FLAGS(park_flags),

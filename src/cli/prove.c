@@ -85,9 +85,11 @@ static const struct flag flags[] = {
 
 const struct command prove_command = {
     "prove",
+    GROUP_START,
     "",
-    "tests your card for mode compact, which auto then uses: a minute, on an idle card",
-    "First stop what uses the card, such as your web UI: its memory is full for a moment. The card "
+    "test your card, once, for a minute; first stop your web UI",
+    "Where the card passes, mode auto is compact from then on. First stop what uses the card, such "
+    "as your web UI: its memory is full for a moment. The card "
     "is left as it was; Ctrl-C ends the test, and nothing is written.\n"
     "It asks the driver all that mode compact relies on, moves pages under running work, measures "
     "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Do it again "

@@ -137,8 +137,9 @@ static const struct flag flags[] = {
 
 const struct command report_command = {
     "report",
+    GROUP_LOOK,
     "[FILE|PID...]",
-    "what happened in a run, why, and what to do; ended, crashed or running",
+    "what happened in a run, why, and what to do; ended or running",
     "Without FILE, of the newest run that is kept (see `vramgc list`); PID: of one of these. "
     "Exit status 1 when a file could not be read or written, 2 for a wrong call.\n",
     FLAGS(flags),

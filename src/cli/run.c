@@ -359,8 +359,9 @@ static const struct flag flags[] = {
 
 const struct command run_command = {
     "run",
+    GROUP_START,
     "[--] COMMAND [ARGUMENT...]",
-    "start COMMAND, such as a web UI, under vramgc; at its end, a report",
+    "start a web UI, or any COMMAND, with vramgc; at its end, a report",
     "Options end at the first word that is not one, or at --; what follows belongs to COMMAND. "
     "Every setting of `vramgc help settings` is an option, too.\n"
     "The exit status is COMMAND's; when a signal ended it, vramgc ends itself by the same signal, "

@@ -78,8 +78,9 @@ static int set_main(struct args *args) {
 
 const struct command set_command = {
     "set",
+    GROUP_RUNNING,
     "PID|NAME headroom=SIZE|cap=SIZE...",
-    "change the head-room or the cap of a program that runs",
+    "change how much of the card a program gets, or leaves to others",
     "NAME: as of `vramgc mark`. SIZE: 2GiB, or 10% of the card; 0 ends it. It holds for the next "
     "request of the program at once; memory that lies idle goes back within a second, live memory "
     "when the program frees it. VRAMGC_HEADROOM and VRAMGC_CAP set the same at the start. Exit "

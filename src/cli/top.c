@@ -218,8 +218,9 @@ static const struct flag flags[] = {
 
 const struct command top_command = {
     "top",
+    GROUP_LOOK,
     "[PID...] [WORD]",
-    "who has the memory of the cards now: each of your programs, live",
+    "who has the memory of your cards now, live",
     "Programs that run under vramgc are found by their statistics files; with PID, or a "
     "WORD of their command or folder, only these are shown. It draws the latest minute of each "
     "card, and says how busy and hot it is where the driver's NVML tells. Cards stand by their "

@@ -353,8 +353,9 @@ static const struct flag flags[] = {
 
 const struct command watch_command = {
     "watch",
+    GROUP_RUNNING,
     "[PID...]",
-    "run a command when a program is out of memory, a card fills, or memory grows",
+    "run a command when memory runs out or grows, or a card fills",
     "For example: vramgc watch --on 'oom:notify-send vramgc {}'\n"
     "\n"
     "WHEN\toom: a program is out of memory. growth: its memory grows from job to job. 90%: so much "

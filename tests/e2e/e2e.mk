@@ -30,7 +30,7 @@ $(E2E)/vramgc-without-ncurses: $(filter-out %/top_screen.c.o,$(CLI_OBJECTS)) $(E
 	@$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) -pthread -ldl
 
 .PHONY: e2e e2e-check e2e-deep cli-check
-e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(GENERATES) $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so $(E2E)/libmakes_node.so $(E2E)/vramgc-without-ncurses
+e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so $(E2E)/libmakes_node.so $(E2E)/vramgc-without-ncurses
 
 # The tests send signals: those that whoever runs them has had ignored (nohup, &) work again.
 E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py

@@ -51,6 +51,36 @@ works() {
         './bin ./include ./lib ./share ./share/doc ./share/fish ./share/fish/others ./share/man ./share/man/man1 '
 }
 
+@test "make install: what was built is installed, however old, and nothing is written where it lies; without it all is built" {
+    setup_real
+    cd "$work" && mkdir built
+    cp "$build/vramgc" "$build/libvramgc.so" built
+    touch -d 2020-01-01 built/*
+    before=$(stat -c '%n %Y' built built/*)
+    output=$(make -s -C "$top" BUILD="$work/built" prefix="$work/usr" install)
+    contains "$output" 'NOTE: the source has changed since the build that is installed now; for the newer one: make'
+    equal "$(stat -c '%n %Y' built built/*)" "$before"
+    cmp built/libvramgc.so usr/lib/vramgc/libvramgc.so
+    touch built/*
+    equal "$(make -s -C "$top" BUILD="$work/built" prefix="$work/usr" install | grep -c NOTE)" 0
+    for goals in install 'clean install' 'all install'; do
+        [ "$goals" != install ] || rm built/vramgc
+        # shellcheck disable=SC2086
+        contains "$(make -n -C "$top" BUILD="$work/built" $goals)" "LINK $work/built/vramgc"
+    done
+}
+
+@test "make install: below HOME, without root, whoever writes the ~; everybody may read it; undone, nothing is left" {
+    setup_real
+    export HOME=$work/home
+    umask 077
+    make -s -C "$top" BUILD="$build" prefix='~/.local' install >/dev/null
+    works "$HOME/.local/bin/vramgc"
+    equal "$(find "$HOME/.local" -type f ! -perm -444)" ''
+    make -s -C "$top" BUILD="$build" prefix='~/.local' uninstall
+    [ ! -e "$HOME/.local" ]
+}
+
 @test "make: what to type next is to install, or how to go on without" {
     setup_real
     contains "$(env -u MAKELEVEL -u MAKEFLAGS -u V make -n -C "$top" -W "$build/vramgc" BUILD="$build" all)" \
@@ -142,7 +172,13 @@ offered() {
     equal "$(ls "$work/packages")" "$(basename "$deb")" # nothing beside it
     dpkg-deb --extract "$deb" "$work/root"
     equal "$(dpkg-deb --field "$deb" Package)" vramgc
-    equal "$(dpkg-deb --field "$deb" Maintainer)" 'The vramgc authors'
+    equal "$(dpkg-deb --field "$deb" Maintainer)" "$(git -C "$top" log -1 --format='%an <%ae>' || echo 'The vramgc authors <root@localhost>')"
+    equal "$(dpkg-deb --field "$deb" Homepage)" ''
+    # What Debian's policy asks for.
+    description=$(dpkg-deb --field "$deb" Description)
+    equal "$(awk 'length > 80 || (NR > 1 && !/^ /)' <<<"$description")" ''
+    equal "$(dpkg-deb --contents "$deb" | awk '{ print $1 }' | sort -u | tr '\n' ' ')" '-rw-r--r-- -rwxr-xr-x drwxr-xr-x '
+    equal "$(find "$work/root" -type f \( -name vramgc -path '*/bin/*' -o -name '*.so' \) -exec readelf -SW {} + | grep -c '\.symtab\|\.debug')" 0
     dpkg-deb --control "$deb" "$work/control"
     (cd "$work/root" && md5sum --quiet -c "$work/control/md5sums")
     equal "$(find "$work/root" -type f | wc -l)" "$(wc -l <"$work/control/md5sums")"
@@ -150,6 +186,25 @@ offered() {
     grep -q 'contains parts of ncurses' "$work/root/usr/share/doc/vramgc/copyright"
     equal "$(dpkg-deb --contents "$deb" | awk '{ print $2 }' | sort -u)" root/root
     works "$work/root/usr/bin/vramgc"
+}
+
+# bats test_tags=deep
+@test "packages: MAINTAINER and HOMEPAGE are told; a maintainer without an address is refused" {
+    setup_real
+    command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
+    export MAINTAINER='Ada Byron <ada@example.org>' HOMEPAGE=https://example.org/vramgc
+    cd "$top"
+    deb=$(scripts/package deb "$work/packages" "$build")
+    equal "$(dpkg-deb --field "$deb" Maintainer Homepage)" "Maintainer: $MAINTAINER
+Homepage: $HOMEPAGE"
+    wheel=$(scripts/package wheel "$work/packages" "$build")
+    equal "$(python3 -m zipfile -e "$wheel" "$work/wheel" && grep -E '^(Maintainer|Project)' "$work"/wheel/*.dist-info/METADATA)" \
+        "Maintainer-email: $MAINTAINER
+Project-URL: Homepage, $HOMEPAGE"
+    MAINTAINER=Ada run scripts/package deb "$work/refused" "$build"
+    equal "$status" 2
+    equal "$output" "package: MAINTAINER is to be 'Name <address>', not 'Ada'"
+    [ ! -e "$work/refused" ]
 }
 
 # bats test_tags=deep

@@ -27,11 +27,10 @@ said() {
     sed -n "s/^  \($1 .*\)/\1/p" "$BATS_FILE_TMPDIR/said"
 }
 
-# Those lines of the README's first block that something undoes, with that: "COMMAND|UNDO". What a compiler makes there is the release here, and
+# Those lines of the README that something undoes, with that: "COMMAND|UNDO". What a compiler makes there is the release here, and
 # lies where it would.
 ways() {
-    awk '$0 == "```sh" { inside = 1; next } /^```/ { if (inside) exit } inside' "$top/README.md" |
-        sed -nE 's/^make (deb|wheel) && //; s/ *# undo: */|/p'
+    sed -nE 's/^make (deb|wheel) && //; s/ *# undo: */|/p' "$top/README.md"
 }
 
 # A root of its own, with the release and a web UI in /root.
@@ -76,12 +75,10 @@ tells_and_goes() { # UNDO
     equal "$(find "$root/usr" "$root/root/venv" -name '*vramgc*' 2>/dev/null)" ''
 }
 
-# The systems that are new enough, or a skip.
+# suites: those of the named systems that are there; or a skip.
 systems() {
-    local found
-    found=$(cd "$top/build/roots" 2>/dev/null && ls -d "$@" 2>/dev/null) || true
-    [ -n "$found" ] || skip "SKIPPED: no bare system; scripts/bare-systems says why"
-    echo "$found"
+    suites=$(cd "$top/build/roots" 2>/dev/null && ls -d "$@" 2>/dev/null) || true
+    [ -n "$suites" ] || skip "SKIPPED: no bare system; scripts/bare-systems says why"
 }
 
 @test "dist: the same bytes, wherever and whenever they are made" {
@@ -127,7 +124,8 @@ systems() {
 @test "bare systems: a first report by two of the README's commands, without a compiler; and undone" {
     setup_release
     count=0
-    for suite in $(systems bookworm trixie jammy noble); do
+    systems bookworm trixie jammy noble
+    for suite in $suites; do
         while IFS='|' read -r install undo; do
             [[ $install != make* ]] || continue
             bare "$suite"
@@ -144,7 +142,8 @@ systems() {
 
 @test "bare system: by two with a compiler and the packages that the README names; and undone" {
     setup_release
-    suite=$(systems bookworm jammy | tail -1)
+    systems bookworm jammy
+    suite=$(tail -1 <<<"$suites")
     # What `vramgc top` needs is left out: then make names it.
     curses='pkg-config libncurses-dev'
     packages=$(sed -n "s/^sudo apt install \(gcc .*\) $curses$/\1/p" "$top/README.md")
@@ -161,7 +160,8 @@ systems() {
 
 @test "a system that is too old: apt and pip refuse the packages, and say why" {
     setup_release
-    suite=$(systems bullseye focal | tail -1)
+    systems bullseye focal
+    suite=$(tail -1 <<<"$suites")
     bare "$suite"
     fine 'python3 -m venv venv'
     in_root 'apt install ./vramgc_*.deb'

@@ -7,7 +7,7 @@ load helpers
 
 # The lines of the blocks ```$2 of a document, without comments.
 block() {
-    awk -v fence='```'"$2" '$0 == fence { inside = 1; next } /^```/ { inside = 0 } inside' "$top/$1" | sed -E 's/ +#.*//; /^$/d'
+    awk -v fence='```'"$2" '$0 == fence { inside = 1; next } /^```/ { inside = 0 } inside' "$top/$1" | sed -E 's/(^| +)#.*//; /^$/d'
 }
 
 # Works as the user's folder: a web UI, an interpreter named python, and two statistics files.
@@ -26,10 +26,13 @@ user_folder() {
 follow() {
     case $1 in
         'sudo apt install gcc '* | 'make deb && sudo apt install '* | 'make wheel && pip install '*) ;; # packages.bats, in bare systems
+        'sudo dnf install gcc '* | 'sudo pacman -S '*) ;; # of systems that no test has, as the README says
         make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
-        'make && sudo make install')
-            make -C "$top" -o all install BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" DESTDIR="$work/system"
-            contains "$("$work/system/usr/local/bin/vramgc" env)" "$work/system/usr/local/lib/vramgc/libvramgc.so"
+        'make && sudo make install' | 'make && make install prefix='*)
+            local at=$work/system/usr/local where=DESTDIR=$work/system
+            [[ $1 == *sudo* ]] || at=$work/system/.local where=${1##* }
+            HOME=$work/system make -C "$top" BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" install "$where"
+            contains "$("$at/bin/vramgc" env)" "$at/lib/vramgc/libvramgc.so"
             ;;
         'vramgc prove')
             contains "$(XDG_STATE_HOME=$work/state "$top/scripts/simgpu" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'

@@ -856,13 +856,18 @@ export COMMANDLINE_ARGS=--api'
         equal "$errors" ''
         [ -n "$output" ]
     done
-    equal "$("$vramgc" help | sed -n '3,10s/^  vramgc \([a-z]*\) .*/\1/p' | tr '\n' ' ')" 'prove run run report top doctor '
+    all=$("$vramgc" help)
+    equal "$(sed -n 's/^  \([a-z]*\) .*/\1/p' <<<"$all" | tr '\n' ' ')" \
+        "$("$vramgc" help completion-bash | sed -n "s/^        words='\([a-z].*\)'$/\1/p") "
+    equal "$(grep -v '^  ' <<<"$all" | sed '1d; /^$/,$d' | tr '\n' ' ')" 'Start Look While a program runs Help '
+    # With the next line to type it is a screen of 80x24.
+    [ "$(wc -l <<<"$all")" -le 23 ]
+    equal "$(awk 'length > 79' <<<"$all")" ''
     run_apart "$vramgc"
     equal "$status" 2
     equal "$output" ''
-    equal "$errors" "$("$vramgc" help | sed -n '1,/ doctor /p')
-
-\`vramgc help\` has all commands."
+    equal "$(sed -n 's/^  vramgc \([a-z]*\) .*/\1/p' <<<"$errors" | tr '\n' ' ')" 'prove run run report top doctor '
+    equal "$(tail -1 <<<"$errors")" '`vramgc help` has all commands.'
     for command in run report diff env help version; do
         run "$vramgc" "$command" --help
         equal "$status" 0
@@ -872,7 +877,7 @@ export COMMANDLINE_ARGS=--api'
     env_help=$("$vramgc" help settings)
     table=$("$vramgc" help markdown-settings)
     equal "$("$vramgc" help markdown-often-set | grep -vxFf <(printf '%s\n' "$table"))" ''
-    equal "$("$vramgc" help markdown-often-set | grep -c '^.VRAMGC_')" 9
+    equal "$("$vramgc" help markdown-often-set | grep -c '^.VRAMGC_')" 8
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
@@ -892,8 +897,8 @@ export COMMANDLINE_ARGS=--api'
     contains "$output" 'did you mean `vramgc help VRAMGC_SPILL`?'
     contains "$run_help" '-t, --threshold PERCENT'
     equal "$(sed -nE '/^Often set:/,/^Of the command:/s/^  (-[to], )?--([a-z]*).*/\2/p' <<<"$run_help" | tr '\n' ' ')" \
-        'mode threshold lowvram spill headroom cap park out on '
-    equal "$(sed -n '/^Of the command:/,$p' <<<"$run_help" | grep -cE '^  (-.*, )?--(lowvram|out|on)')" 0
+        'mode threshold lowvram spill headroom cap park on '
+    equal "$(sed -n '/^Of the command:/,$p' <<<"$run_help" | grep -cE '^  (-.*, )?--(lowvram|on)')" 0
     contains "$run_help" '--min-gain SIZE'
     run "$vramgc" help held_over_live_mea
     contains "$output" 'did you mean `vramgc help held_over_live_mean`?'
