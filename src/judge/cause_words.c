@@ -286,19 +286,20 @@ static const char *todo_for_pieces(const struct oom *oom) {
 
 /* The driver's pool stands in the way of nothing where compact cannot be; where it is, all but what
  * our pool could not serve is in ours already. */
-static const char *todo_for_pool(const struct oom *oom) {
+static void say_todo_for_pool(struct text *text, const struct oom *oom) {
+    const char *no_pool = webui_of(oom->record->file)->no_pool;
     if (stats_file_mode(oom->record->file) == MODE_COMPACT && !oom->record->file->driver_pool)
-        return "Try again: the driver's pool is used where vramgc's cannot serve a request. Else "
-               "make image or batch smaller.";
-    if (stats_file_bears_no_pages(oom->record))
-        return webui_is_comfyui(oom->record->file)
-                   ? "Use --disable-cuda-malloc: vramgc then has PyTorch empty its cache."
-                   : "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF: vramgc then has "
-                     "PyTorch empty its cache.";
-    return oom->record->file->driver_pool
-               ? "Run with --async pages: a pool of vramgc, which keeps only what is live."
-               : "Run with --mode compact --async pages: a pool of vramgc, which keeps only what "
-                 "is live.";
+        text_add(text,
+                 "Try again: the driver's pool is used where vramgc's cannot serve a request. "
+                 "Else make image or batch smaller.");
+    else if (stats_file_bears_no_pages(oom->record))
+        text_format(text, "%s: vramgc then has PyTorch empty its cache.",
+                    no_pool ? no_pool : "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF");
+    else
+        text_format(text,
+                    "Run with %s--async pages: a pool of vramgc, which keeps only what is "
+                    "live.",
+                    oom->record->file->driver_pool ? "" : "--mode compact ");
 }
 
 /* Compact gives back what a MemPool keeps, and not what a graph does. */
@@ -429,6 +430,17 @@ static void say_other_card(struct text *text, const struct oom *oom) {
     text_add(text, ".");
 }
 
+static void say_todo_for_host(struct text *text, const struct oom *oom) {
+    webui_say_pins_less(text, oom->record->file);
+    text_add(text, ", end other programs, or raise `ulimit -l` and the container's limit.");
+}
+
+static void say_todo_for_limit(struct text *text, const struct oom *oom) {
+    const char *limit = webui_of(oom->record->file)->limit;
+    text_format(text, "Take that limit out (%s).",
+                limit ? limit : "torch.cuda.set_per_process_memory_fraction");
+}
+
 void cause_say_todo(struct text *text, const struct oom *oom) {
     static const char *const plain[CAUSES] = {
         [CAUSE_UNKNOWN] = "Make the image or the batch smaller.",
@@ -448,7 +460,7 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
              (oom->cause == CAUSE_POOL && waits_for_proof(oom)))
         text_add(text, todo_for_pieces(oom));
     else if (oom->cause == CAUSE_POOL)
-        text_add(text, todo_for_pool(oom));
+        say_todo_for_pool(text, oom);
     else if (oom->cause == CAUSE_PRIVATE)
         text_add(text, todo_for_private(oom));
     else if (oom->cause == CAUSE_PROCESS)
@@ -468,12 +480,9 @@ void cause_say_todo(struct text *text, const struct oom *oom) {
                     oom->record->file->limits.cap ? "Raise VRAMGC_CAP" : "Lower VRAMGC_HEADROOM",
                     oom->record->file->limits.cap ? "cap" : "headroom");
     else if (oom->cause == CAUSE_HOST)
-        text_format(text,
-                    "Pin less%s, end other programs, or raise `ulimit -l` and the container's "
-                    "limit.",
-                    webui_pins_less(oom->record->file));
+        say_todo_for_host(text, oom);
     else if (oom->cause == CAUSE_LIMIT)
-        text_format(text, "Take that limit out (%s).", webui_limit(oom->record->file));
+        say_todo_for_limit(text, oom);
     else
         text_add(text, plain[oom->cause]);
     if (oom->cause == CAUSE_GROWTH && oom->pile && !oom->growth.grows)

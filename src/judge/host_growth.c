@@ -64,9 +64,10 @@ bool host_growth_say_todo(struct text *text, const struct stats_file *record) {
     if (!found.growth.grows)
         return false;
     text_add(text, text->length ? " " : "");
-    if (found.pinned)
-        text_format(text, "Pin less%s, or find what keeps it.", webui_pins_less(record->file));
-    else
+    if (found.pinned) {
+        webui_say_pins_less(text, record->file);
+        text_add(text, ", or find what keeps it.");
+    } else
         text_add(text, "Do you keep results or previews in a list? Write them to disk. Is a model "
                        "loaded anew for each job? Delete the one before.");
     return true;

@@ -6,43 +6,64 @@
 
 #include <string.h>
 
-#define A1111_OFFLOAD   "--medvram", "--lowvram"
-#define FORGE_OFFLOAD   "Forge: --always-low-vram", "Forge: --always-no-vram"
-#define SDNEXT_OFFLOAD  "--lowvram", NULL
-#define COMFYUI_OFFLOAD "ComfyUI: --novram", NULL
-#define INVOKE_OFFLOAD  "invokeai.yaml: a higher device_working_mem_gb", NULL
-#define SDNEXT_TILES    "Settings > Variational Auto Encoder > VAE tiling"
-#define COMFYUI_TILES   "node VAE Decode (Tiled)"
-
-/* The first that fits. Forge has --disable-smart-memory, too. SD.Next and A1111 have a folder of
- * the same name. SD.Next has --medvram on by itself on cards of up to 12 GiB, and on larger ones
- * does most of what it does (modules/shared_defaults.py). No setting of SD.Next's has it empty the
- * cache less often where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84
- * times). InvokeAI loads models in part by default. */
-static const struct webui table[] = {
-    {"sdnext", NULL, {SDNEXT_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
-    {"sd.next", NULL, {SDNEXT_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
-    {"/automatic/", NULL, {SDNEXT_OFFLOAD}, SDNEXT_TILES, "--device-id", NULL},
-    {"forge", "backend/", {FORGE_OFFLOAD}, "Forge: Never OOM, for VAE", "--device-id", NULL},
-    {"--disable-smart-memory",
-     NULL,
-     {COMFYUI_OFFLOAD},
-     COMFYUI_TILES,
-     "--cuda-device",
-     "Without --disable-smart-memory ComfyUI does so less often."},
-    {"comfyui", "comfy/", {COMFYUI_OFFLOAD}, COMFYUI_TILES, "--cuda-device", NULL},
-    {"invokeai", NULL, {INVOKE_OFFLOAD}, "invokeai.yaml: force_tiled_decode", NULL, NULL},
-    {"stable-diffusion-webui",
-     "modules/",
-     {A1111_OFFLOAD},
-     "the extension Tiled VAE",
-     "--device-id",
-     NULL},
+/* SD.Next has --medvram on by itself on cards of up to 12 GiB, and on larger ones does most of what
+ * it does (modules/shared_defaults.py). No setting of its own has it empty the cache less often
+ * where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84 times). */
+static const struct webui sdnext = {
+    .offload = {"--lowvram"},
+    .tiles = "Settings > Variational Auto Encoder > VAE tiling",
+    .device = "--device-id",
+    .limit = "Memory limit",
 };
 
-static const struct webui script = {.offload = {"diffusers: enable_model_cpu_offload()", NULL},
-                                    .tiles = "diffusers: vae.enable_tiling()",
-                                    .collects = "Its own torch.cuda.empty_cache() can go."};
+/* It has --disable-smart-memory, too. */
+static const struct webui forge = {
+    .offload = {"Forge: --always-low-vram", "Forge: --always-no-vram"},
+    .tiles = "Forge: Never OOM, for VAE",
+    .device = "--device-id",
+};
+
+#define COMFYUI                                                                                    \
+    .offload = {"ComfyUI: --novram"}, .tiles = "node VAE Decode (Tiled)",                          \
+    .device = "--cuda-device", .no_pool = "Use --disable-cuda-malloc",                             \
+    .pins_less = "--disable-pinned-memory"
+static const struct webui comfyui = {COMFYUI};
+static const struct webui comfyui_not_smart = {
+    COMFYUI, .collects = "Without --disable-smart-memory ComfyUI does so less often."};
+
+/* It loads models in part by default. */
+static const struct webui invokeai = {
+    .offload = {"invokeai.yaml: a higher device_working_mem_gb"},
+    .tiles = "invokeai.yaml: force_tiled_decode",
+};
+
+static const struct webui a1111 = {
+    .offload = {"--medvram", "--lowvram"},
+    .tiles = "the extension Tiled VAE",
+    .device = "--device-id",
+};
+
+static const struct webui script = {
+    .offload = {"diffusers: enable_model_cpu_offload()"},
+    .tiles = "diffusers: vae.enable_tiling()",
+    .collects = "Its own torch.cuda.empty_cache() can go.",
+};
+
+/* The first that fits. SD.Next and A1111 have a folder of the same name. */
+static const struct {
+    const char *word;   /* in the program's path, its arguments or its folder, in whatever case */
+    const char *folder; /* of files whose functions take memory; NULL: does not tell */
+    const struct webui *webui;
+} signs[] = {
+    {"sdnext", NULL, &sdnext},
+    {"sd.next", NULL, &sdnext},
+    {"/automatic/", NULL, &sdnext},
+    {"forge", "backend/", &forge},
+    {"--disable-smart-memory", NULL, &comfyui_not_smart},
+    {"comfyui", "comfy/", &comfyui},
+    {"invokeai", NULL, &invokeai},
+    {"stable-diffusion-webui", "modules/", &a1111},
+};
 
 static bool has_folder(const struct vramgc_file *file, const char *folder) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
@@ -54,12 +75,12 @@ static bool has_folder(const struct vramgc_file *file, const char *folder) {
 
 /* What the program was started with says more than what it has loaded. */
 const struct webui *webui_of(const struct vramgc_file *file) {
-    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (table[i].word && program_has_word(file, table[i].word))
-            return &table[i];
-    for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (table[i].folder && has_folder(file, table[i].folder))
-            return &table[i];
+    for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
+        if (program_has_word(file, signs[i].word))
+            return signs[i].webui;
+    for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
+        if (signs[i].folder && has_folder(file, signs[i].folder))
+            return signs[i].webui;
     return &script;
 }
 
@@ -82,25 +103,16 @@ static size_t next_offload(const struct vramgc_file *file, const struct webui *w
  */
 const char *webui_offload(const struct vramgc_file *file) {
     const struct webui *webui = webui_of(file);
-    for (size_t i = 0; webui == &script && i < ARRAY_LENGTH(table); i++)
-        if (next_offload(file, &table[i]))
-            webui = &table[i];
+    for (size_t i = 0; webui == &script && i < ARRAY_LENGTH(signs); i++)
+        if (next_offload(file, signs[i].webui))
+            webui = signs[i].webui;
     size_t next = next_offload(file, webui);
     return next < ARRAY_LENGTH(webui->offload) ? webui->offload[next] : NULL;
 }
 
-bool webui_is_comfyui(const struct vramgc_file *file) {
-    return strcmp(webui_of(file)->tiles, COMFYUI_TILES) == 0;
-}
-
-const char *webui_limit(const struct vramgc_file *file) {
-    return strcmp(webui_of(file)->tiles, SDNEXT_TILES) == 0
-               ? "Memory limit"
-               : "torch.cuda.set_per_process_memory_fraction";
-}
-
-const char *webui_pins_less(const struct vramgc_file *file) {
-    return webui_is_comfyui(file) && !is_given(file, "--disable-pinned-memory")
-               ? " (--disable-pinned-memory)"
-               : "";
+void webui_say_pins_less(struct text *text, const struct vramgc_file *file) {
+    const char *option = webui_of(file)->pins_less;
+    text_add(text, "Pin less");
+    if (option && !is_given(file, option))
+        text_format(text, " (%s)", option);
 }

@@ -30,6 +30,13 @@ static void has_loaded(const char *path) {
     strcpy(file->sites[file->site_count++].file, path);
 }
 
+static const char *pins_less(void) {
+    static char said[64];
+    struct text text = TEXT_IN(said);
+    webui_say_pins_less(&text, file);
+    return said;
+}
+
 static void how_it_was_started(void **state) {
     (void)state;
     started_as("python /opt/ComfyUI/main.py --disable-smart-memory");
@@ -75,11 +82,11 @@ static void what_a_script_is_told(void **state) {
     started_as("python job.py");
     assert_string_equal(webui_offload(file), "diffusers: enable_model_cpu_offload()");
     assert_null(strstr(webui_of(file)->collects, "web UI"));
-    assert_string_equal(webui_pins_less(file), "");
-    assert_false(webui_is_comfyui(file));
-    assert_string_equal(webui_limit(file), "torch.cuda.set_per_process_memory_fraction");
+    assert_string_equal(pins_less(), "Pin less");
+    assert_null(webui_of(file)->no_pool);
+    assert_null(webui_of(file)->limit);
     started_as("/home/ann/sdnext/venv/bin/python launch.py");
-    assert_string_equal(webui_limit(file), "Memory limit");
+    assert_string_equal(webui_of(file)->limit, "Memory limit");
 }
 
 static void what_is_given_already(void **state) {
@@ -99,11 +106,11 @@ static void what_is_given_already(void **state) {
     assert_string_equal(webui_offload(file), "Forge: --always-no-vram");
     started_as("python my_ui.py --novram --disable-pinned-memory");
     assert_null(webui_offload(file));
-    assert_string_equal(webui_pins_less(file), "");
+    assert_string_equal(pins_less(), "Pin less");
     started_as("python /opt/ComfyUI/main.py --disable-pinned-memory");
-    assert_string_equal(webui_pins_less(file), "");
+    assert_string_equal(pins_less(), "Pin less");
     started_as("python /opt/ComfyUI/main.py --novram");
-    assert_string_equal(webui_pins_less(file), " (--disable-pinned-memory)");
+    assert_string_equal(pins_less(), "Pin less (--disable-pinned-memory)");
     assert_null(webui_offload(file));
     started_as("python /opt/ComfyUI/main.py --lowvram");
     assert_string_equal(webui_offload(file), "ComfyUI: --novram");
