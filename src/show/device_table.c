@@ -86,13 +86,11 @@ static void write_ratios(FILE *out, const struct vramgc_device *device, bool all
     struct derived time = derived_figure(DERIVED_held_over_live_time, device);
     struct derived peak = derived_figure(DERIVED_held_over_live_peak, device);
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
-    const struct vramgc_device_stats *s = &device->stats;
     char average[64] = "";
     if (time.known)
-        snprintf(average, sizeof average, ", on average %sx", show_real(true, time.value, 2).text);
+        snprintf(average, sizeof average, ", %s on average", show_real(true, time.value, 2).text);
     if (peak.known && (all || says_much(peak) || says_much(time)))
-        summary_line(out, "PyTorch held up to %s for %s of tensors: %sx%s",
-                     show_bytes(held_by_pytorch(s)).text, show_bytes(s->live_bytes.peak).text,
+        summary_line(out, "PyTorch held for each byte of tensors: %s at the peaks%s",
                      show_real(true, peak.value, 2).text, average);
     if (used.known)
         summary_line(out, "at most %s %% of the card used", show_real(true, used.value, 0).text);
