@@ -39,7 +39,7 @@ static struct figure show_result(const struct stats_file *record) {
     return figure;
 }
 
-/* As wide as the terminal, where that is not too narrow for it. */
+/* As wide as the terminal, where that is not too narrow for it; all of it where there is none. */
 static void write_program(const struct vramgc_file *file, int before) {
     enum { LEAST = 18 };
     char line[PROGRAM_BYTES];
@@ -47,7 +47,8 @@ static void write_program(const struct vramgc_file *file, int before) {
     program_describe(file, &text);
     int room = terminal_of(stdout).columns - before;
     size_t columns = (size_t)(room > LEAST ? room : LEAST);
-    printf("%.*s\n", (int)bytes_of_columns(line, columns), line);
+    bool cut = isatty(STDOUT_FILENO);
+    printf("%.*s\n", (int)(cut ? bytes_of_columns(line, columns) : text.length), line);
 }
 
 static void write_row(const struct stats_file *record) {
