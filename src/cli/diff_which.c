@@ -111,6 +111,18 @@ static void say_ooms(struct text *text, const struct sides *sides) {
     text_add(text, less ? "x. " : ". ");
 }
 
+/* Of the whole run, in the words of the report: peaks and ends may be the same and this not. */
+static void say_average(struct text *text, const struct sides *sides, const struct vramgc_device *a,
+                        const struct vramgc_device *b) {
+    const double thousand = 1000;
+    struct derived x = derived_figure(DERIVED_held_over_live_time, a),
+                   y = derived_figure(DERIVED_held_over_live_time, b);
+    struct figure less = show_less(to_u64(x.value * thousand), to_u64(y.value * thousand));
+    if (x.known && y.known && strcmp(less.text, "as much") != 0)
+        text_format(text, " For each byte of tensors %s held %s on average.", sides->name_b,
+                    less.text);
+}
+
 static void say_held(struct text *text, const struct sides *sides, size_t index) {
     const struct vramgc_device *a = &sides->a->file->devices[index];
     const struct vramgc_device *b = &sides->b->file->devices[index];
@@ -127,6 +139,16 @@ static void say_held(struct text *text, const struct sides *sides, size_t index)
         text_add(text, ", for the same tensors.");
     else
         text_format(text, ", for %s in tensors.", live.text);
+    say_average(text, sides, a, b);
+}
+
+/* What fits on one may not fit on the other. */
+static void write_cards(FILE *out, const struct sides *sides, size_t index) {
+    struct figure a = show_bytes(sides->a->file->devices[index].total_bytes),
+                  b = show_bytes(sides->b->file->devices[index].total_bytes);
+    if (strcmp(a.text, b.text) != 0)
+        fprintf(out, "The cards differ: %s in %s, %s in %s.\n", a.text, sides->name_a, b.text,
+                sides->name_b);
 }
 
 /* Of different work it would mislead. */
@@ -134,7 +156,7 @@ void diff_which(FILE *out, const struct stats_file *a, const char *name_a,
                 const struct stats_file *b, const char *name_b) {
     const struct sides sides = {a, b, name_a, name_b};
     size_t index = card_to_tell(&sides);
-    char line[300];
+    char line[400];
     struct text text = TEXT_IN(line);
     bool less = write_less(out, name_a, a, name_b, b);
     less = write_less(out, name_b, b, name_a, a) || less;
@@ -144,6 +166,8 @@ void diff_which(FILE *out, const struct stats_file *a, const char *name_a,
         say_held(&text, &sides, index);
     if (text.length)
         summary_wrapped_at(out, 0, "", line);
+    if (index < VRAMGC_MAX_DEVICES)
+        write_cards(out, &sides, index);
     if (strcmp(a->file->command_line, b->file->command_line) != 0)
         fputs("The two commands differ: so may the work.\n", out);
     fputc('\n', out);

@@ -35,3 +35,21 @@ void other_ooms_say(struct text *text, struct stats_file *const *records, size_t
             text_format(text, ", %s %zux", cause_name((enum oom_cause)cause), causes.counts[cause]);
     text_add(text, ".");
 }
+
+/* What the pool or a MemPool keeps has the same remedy, and it is told. */
+static bool has_told_it(const struct oom *told) {
+    return told->cause == CAUSE_FRAGMENTATION || told->cause == CAUSE_POOL ||
+           told->cause == CAUSE_PRIVATE;
+}
+
+void other_ooms_say_todo(struct text *text, struct stats_file *const *records, size_t record_count,
+                         const struct oom *told) {
+    struct causes causes = {0};
+    if (has_told_it(told) || told->refusal->reported == VRAMGC_WENT_ON)
+        return;
+    for (size_t i = 0; i < record_count; i++)
+        if (records[i]->file->needs_proof == 1)
+            count(&causes, records[i], told);
+    if (causes.counts[CAUSE_FRAGMENTATION])
+        text_add(text, " Against fragmentation `vramgc prove` is the remedy.");
+}

@@ -9,3 +9,8 @@
  * cause of the one that is told. count: how many errors there were. */
 void other_ooms_say(struct text *text, struct stats_file *const *records, size_t record_count,
                     const struct oom *told, uint64_t count);
+
+/* What to do about them, where everybody can: " Against fragmentation `vramgc prove` is the
+ * remedy." */
+void other_ooms_say_todo(struct text *text, struct stats_file *const *records, size_t record_count,
+                         const struct oom *told);

@@ -200,6 +200,7 @@ static void explain(struct verdict *verdict, const struct tally *tally,
         say_grows(&what, &todo, records, count);
     } else {
         cause_say_todo(&todo, &oom);
+        other_ooms_say_todo(&todo, records, count, &oom);
     }
     say_after(note, tally, &oom);
     crash_say(note, tally->crashed);

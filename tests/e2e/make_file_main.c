@@ -67,6 +67,7 @@ static const struct field {
     NUMBER(before_ns),
     NUMBER(host.latest.time_ns),
     NUMBER(refusals[0].request_bytes),
+    NUMBER(devices[0].neighbours.time_ns),
     NUMBER(devices[0].owners_at_oom.list[0].blocks),
     NUMBER(devices[0].owners_at_oom.live_bytes),
     TEXT(devices[0].name),

@@ -690,11 +690,11 @@ PYTHON
 
 @test "report: what was held for tensors is told where it was more than these, and with --all" {
     make plain a.vramgc
-    contains "$("$vramgc" report a.vramgc)" 'PyTorch held up to 7.7 GiB for 7.0 GiB of tensors: 1.10x, on average 1.20x'
+    contains "$("$vramgc" report a.vramgc)" 'PyTorch held for each byte of tensors: 1.10 at the peaks, 1.20 on average'
     "$make_file" set a.vramgc devices[0].stats.live_bytes.peak $((7885 << 20)) devices[0].stats.held_ms_sum_kib 0 \
         devices[0].stats.live_ms_sum_kib 0
-    contains_not "$("$vramgc" report a.vramgc)" 'PyTorch held up to'
-    contains "$("$vramgc" report --all a.vramgc)" 'for 7.7 GiB of tensors: 1.00x'
+    contains_not "$("$vramgc" report a.vramgc)" 'PyTorch held for'
+    contains "$("$vramgc" report --all a.vramgc)" 'PyTorch held for each byte of tensors: 1.00 at the peaks'
 }
 
 @test "report: a peak of pieces for a request that then did not fit is told as that, on a full card alone" {
@@ -712,7 +712,16 @@ PYTHON
     contains_not "$("$vramgc" report a.vramgc)" 'vramgc prove'
     "$make_file" set a.vramgc needs_proof 1
     contains "$("$vramgc" report a.vramgc | tr -s ' \n' ' ')" \
-        'offload models (--medvram). Or run `vramgc prove`, a minute: if it passes, --spill 950MiB may let this request go on, slowly.'
+        'offload models (--medvram). Or run `vramgc prove`, a minute: if it passes, --spill 950MiB may let this request go on, slowly. Against fragmentation `vramgc prove` is the remedy. CARD'
+}
+
+@test "report: --spill is sized by the most that was lacking, and promises nothing of what comes next" {
+    make process-later a.vramgc
+    "$make_file" set a.vramgc mode compact devices[0].neighbours.time_ns 0
+    spill() { "$vramgc" report a.vramgc | tr -s ' \n' ' ' | grep -oE -- '--spill [^.]*\.'; }
+    equal "$(spill)" '--spill 950MiB would let these requests go on, slowly; the next may need more.'
+    "$make_file" set a.vramgc 'refusals[0].request_bytes' +$((300 << 20))
+    equal "$(spill)" '--spill 1250MiB would let these requests go on, slowly; the next may need more.'
 }
 
 @test "report: PyTorch's warning of a refusal is told to be no other fault, but where it writes none" {
@@ -751,9 +760,20 @@ PYTHON
     equal "$(first)" 'B held 12 % less at the peak, 75 % less at the end, for the same tensors.'
     "$make_file" set b.vramgc devices[0].stats.live_bytes.peak $((5 << 30))
     equal "$(first)" 'B held 12 % less at the peak, 75 % less at the end, for 29 % less in tensors.'
+    contains_not "$("$vramgc" diff a.vramgc b.vramgc)" 'The cards differ'
     "$make_file" set b.vramgc devices[0].stats.ooms 3
     contains "$(first)" 'B ran out of memory 3x, A never. B held '
     equal "$("$vramgc" diff a.vramgc b.vramgc | grep -E '^time since CUDA began|^driver' | grep -c '%')" 0
+}
+
+@test "diff: first it says, too, that the average differs where the peaks do not, and that the cards do" {
+    make plain a.vramgc
+    make plain b.vramgc
+    "$make_file" set b.vramgc devices[0].stats.live_ms_sum_kib 4000000000000 devices[0].total_bytes $((13 << 29))
+    equal "$("$vramgc" diff a.vramgc b.vramgc | head -n 3)" \
+        'B held as much at the peak, as much at the end, for the same tensors. For each
+byte of tensors B held 25 % more on average.
+The cards differ: 24.0 GiB in A, 6.5 GiB in B.'
 }
 
 @test "diff: settings that differ come first" {
