@@ -3,10 +3,10 @@
 #include "show/top_page.h"
 #include "show/top_details.h"
 #include "show/top_events.h"
+#include "show/top_program.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
 #include "read/derived.h"
-#include "read/program.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -173,13 +173,6 @@ static bool write_history(struct page *page, const struct top_view *view, const 
     return i > 0;
 }
 
-static void add_program(struct text *text, const struct vramgc_file *file, size_t columns) {
-    char program[PROGRAM_BYTES];
-    struct text name = TEXT_IN(program);
-    program_describe(file, &name);
-    page_pad(text, program, columns);
-}
-
 static void add_percent(struct text *text, int percent) {
     if (percent < 0)
         text_add(text, "     -");
@@ -213,7 +206,7 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     struct page_line *line = page_add_line(page, chosen ? PAGE_CHOSEN : PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%9llu ", (unsigned long long)row->process->pid);
-    add_program(&text, row->process->record->file, program_columns(columns));
+    top_program(&text, &view->running, row->process, program_columns(columns));
     if (load_columns(columns))
         add_load(&text, row, columns);
     text_format(&text, " %7s", show_count(mib_rounded(row->live_bytes)).text);

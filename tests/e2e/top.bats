@@ -67,8 +67,8 @@ PYTHON
     cat out
     adds_up out
     equal "$(grep -cE '^GPU ' out)" 2
-    grep -qE "^ +$first launch.py --xformers +- +1,800 +176 +72 +2,048 #" out
-    grep -qE "^ +$held launch.py --xformers +- +2,000 +128 +72 +2,200 #" out
+    grep -qE "^ +$first launch.py ..--api +- +1,800 +176 +72 +2,048 #" out
+    grep -qE "^ +$held launch.py ..--listen +- +2,000 +128 +72 +2,200 #" out
     grep -qE '^= +card +24,576$' out
     grep -qE '^= +card +8,192$' out
     grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
@@ -432,7 +432,7 @@ called() {
         see GPU 0
         resize 40 40
         see ^      PID PROGRAM +LIVE HELD MiB\$
-        see ^ +$first launch.py --x +1,800    2,048\$
+        see ^ +$first ..--api +1,800    2,048\$
         see ^  11 % of 24,576 MiB in use\$
         see ^= +card +24,576\$
         see ^ q quit
@@ -450,7 +450,7 @@ called() {
         unseen ^GPU 0 .* 3090
         see ^vramgc top  2 programs, by held
         type \x1bOB
-        see ^ +$first launch.py
+        see ^ +$first ..--api
         see ^  python launch.py --xformers --api\$
         see ^ q quit  s held  PgDn  Esc back  . help\$
         type ?
@@ -461,7 +461,7 @@ called() {
         type \x1b
         resize 40 50
         see ^      PID PROGRAM +LIVE    IDLE HELD MiB\$
-        see ^ +$first launch.py --xfo +1,800     176    2,048\$
+        see ^ +$first ..--api +1,800     176    2,048\$
         see ^= +card +24,576\$
         keep fifty
         resize 24 80
@@ -644,6 +644,32 @@ called() {
     kill -0 $!
 }
 
+@test "top: rows of two programs do not read the same: the arguments tell them apart" {
+    hold plain a
+    first=$held
+    hold plain b
+    second=$held
+    alike() {
+        "$make_file" set a working_folder "/opt/$1"
+        "$make_file" set b working_folder "/opt/$2"
+        called a "python $3"
+        called b "python $4"
+        "$vramgc" top --once "$first" "$second" >out
+        grep " #$" out
+        grep -qE "^ +$first $5 +- +1,800 " out
+        grep -qE "^ +$second $6 +- +1,800 " out
+    }
+    alike reader_work reader_work "job.py 11" "job.py 12" "job.py 11" "job.py 12"
+    alike reader_work reader_work "job.py" "job.py --steps 9" "job.py" "job.py --steps 9"
+    alike reader_work other_work "job.py 11" "job.py 12" "reader_work: job.py " "other_work: job.py 1"
+    alike w w "launch.py --xformers --steps 30" "launch.py --xformers --steps 40" "launch.py ..30" "launch.py ..40"
+    alike w w "launch.py --xformers --api" "launch.py --xformers --api --listen" "launch.py ..--api" "launch.py ..--listen"
+    alike w w "job.py --config=/home/u/settings/a.yaml" "job.py --config=/home/u/settings/b.yaml" \
+        "job.py ..ttings/a.ya" "job.py ..ttings/b.ya"
+    alike stable-diffusion-webui stable-diffusion-webui-forge launch.py launch.py "..iffusion-webui: la" "..iffusion-webui-for"
+    alike reader_work reader_work "job.py --api" "job.py --api" "reader_work: job.py" "reader_work: job.py" # nothing differs
+}
+
 @test "top: the programs of two cards are seen on 24 lines: the latest minute goes before they do" {
     hold fragmented a
     first=$held
@@ -751,8 +777,8 @@ called() {
     done
     TERM=vt100 on_screen "
         see 2 programs under
-        see ^[ +] +${pids[0]} 2.15.0: c10drive .* 300 +200 +0 +500
-        see ^[ +] +${pids[1]} 2.15.0: c10drive .* 500 +200 +0 +700
+        see ^[ +] +${pids[0]} c10drive ..300MiB; a .* 300 +200 +0 +500
+        see ^[ +] +${pids[1]} c10drive ..500MiB; a .* 500 +200 +0 +700
         see ^= +card +24,576
         see ^  .{61}. last 60 s
         see ^  .* #+. last 60 s
