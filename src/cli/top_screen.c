@@ -199,7 +199,8 @@ static void lay_out(struct screen *screen, int rows) {
     give_picture_rows(screen, rows);
     view->most_events = 0;
     top_page(&screen->page, view, COLS);
-    view->glance = view->cards.count > 1 && (int)screen->page.cards_end - 1 > rows;
+    view->glance =
+        view->cards.count > 1 && !top_found(view) && (int)screen->page.cards_end - 1 > rows;
     if (view->glance) {
         view->history_rows = 0;
         top_page(&screen->page, view, COLS);

@@ -78,7 +78,8 @@ static double percent_used(const struct card *card) {
     return 100 * used / (double)max_u64(card->total_bytes, 1);
 }
 
-/* Where there are more cards than fit on the screen each has a line all the same. */
+/* Where there are more cards than fit on the screen each has a line all the same. So has one
+ * without a program that is looked for. */
 static void write_glance(struct page *page, const struct card *card, int columns) {
     enum { NUMBER = 7, FULL = 18, BUSY = 13 };
     struct page_line *line = page_add_line(page, PAGE_PLAIN);
@@ -291,15 +292,28 @@ static void write_card(struct page *page, const struct top_view *view, const str
     page_add(page, PAGE_PLAIN, "%s", "");
 }
 
+/* None of their programs is looked for. */
+static void write_cards_without(struct page *page, const struct cards *cards, int columns) {
+    size_t before = page->count;
+    for (size_t i = 0; i < cards->count; i++)
+        if (cards->list[i].row_count == 0)
+            write_glance(page, &cards->list[i], columns);
+    if (page->count > before)
+        page_add(page, PAGE_PLAIN, "%s", "");
+}
+
 static void write_cards(struct page *page, const struct top_view *view, int columns) {
-    bool sensors = view->cards.count == 0;
+    bool sensors = view->cards.count == 0, found = top_found(view);
     page->glance = page->count;
     for (size_t i = 0; view->glance && i < view->cards.count; i++)
         write_glance(page, &view->cards.list[i], columns);
     for (size_t i = 0; i < view->cards.count; i++) {
-        write_card(page, view, &view->cards.list[i], columns);
         sensors = sensors || view->cards.list[i].sensors.known;
+        if (!found || view->cards.list[i].row_count > 0)
+            write_card(page, view, &view->cards.list[i], columns);
     }
+    if (found)
+        write_cards_without(page, &view->cards, columns);
     page->cards_end = page->count;
     if (!sensors)
         page_add_told(page, "No NVML: load, heat and power are not known.", columns);

@@ -644,6 +644,37 @@ called() {
     kill -0 $!
 }
 
+@test "top: a card with a program that is looked for stands before those without one, which have a line each" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_DEVICES=8
+    hold compact a
+    called a 'python Unique-Main.py'
+    TERM=xterm on_screen "
+        see ^GPU 7  .[#o ]* *.
+        type /
+        type unique-main\r
+        see   Esc show all
+        see ^ +$held Unique-Main.py
+        unseen ^GPU 7  .*NVIDIA
+        see ^GPU 7  .[o ]*. +[0-9]+ % of 24.0 GiB
+        keep screen
+        resize 12 80
+        see ^ +$held Unique-Main.py
+        resize 12 40
+        see ^ +$held Unique-Main.p
+        resize 24 80
+        type \x1b
+        see ^GPU 7  .[#o ]* *.
+        type q
+        end 0"
+    equal "$(grep -n '^GPU' screen | head -1 | cut -d: -f1)" 3
+    sed -n 3p screen | grep -q NVIDIA
+    "$vramgc" top --once unique-main >out
+    cat out
+    adds_up out
+    equal "$(grep -c ^GPU.*NVIDIA out)" 1
+    equal "$(grep -c '^GPU .*\]' out)" "$(($(grep -c ^GPU out) - 1))"
+}
+
 @test "top: rows of two programs do not read the same: the arguments tell them apart" {
     hold plain a
     first=$held
