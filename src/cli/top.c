@@ -228,8 +228,8 @@ const struct command top_command = {
     "others. The sum of a card is its programs, others, "
     "the driver and what is free. Keys: q, s "
     "(sort), / (a word), arrows (details of one program: whose its live memory is, its whole run), "
-    "T or F9 (ends that program: it asks, and y sends SIGTERM), "
-    "Esc (back), ? (help). Without a terminal "
+    "T or F9 (ends that program: it asks, and y sends SIGTERM. Where the program stays, T "
+    "asks next for SIGKILL), Esc (back), ? (help). Without a terminal "
     "it is one screen of text, as with --once, which ends with 1 where none of those asked for "
     "runs.\n",
     FLAGS(flags),

@@ -7,6 +7,7 @@ load helpers
 
 teardown() {
     [ ! -e "$work/pids" ] || xargs -r kill <"$work/pids" 2>/dev/null || true
+    [ ! -e "$work/deaf" ] || xargs -r kill -KILL <"$work/deaf" 2>/dev/null || true
 }
 
 # Programs stand in the order of their numbers: these must not begin anew between two of a test.
@@ -642,6 +643,50 @@ called() {
         type q
         end 0" $!
     kill -0 $!
+}
+
+@test "top: a program that stays after SIGTERM gets SIGKILL: it asks, and of another one it asks for SIGTERM" {
+    hold plain a
+    first=$held
+    hold plain b deaf
+    echo "$held" >>"$work/deaf"
+    TERM=xterm on_screen "
+        see 2 programs under
+        type jj
+        see ^ {11}python launch.py
+        type T
+        see ^ end $held launch.py. y = SIGTERM\$
+        type n
+        see ^ $held goes on\$
+        type T
+        see ^ end $held launch.py. y = SIGTERM\$
+        type y
+        see ^ $held has got SIGTERM\$
+        type x
+        see   T kill  Esc close
+        type k
+        see   T end   Esc close
+        type T
+        see ^ end $first launch.py. y = SIGTERM\$
+        type n
+        see ^ $first goes on\$
+        type j
+        see   T kill  Esc close
+        type T
+        see ^ kill $held launch.py. y = SIGKILL\$
+        type n
+        see ^ $held goes on\$
+        type T
+        see ^ kill $held launch.py. y = SIGKILL\$
+        type y
+        see ^ $held has got SIGKILL\$
+        see 1 program under
+        type q
+        end 0" "$first" "$held"
+    status=0
+    wait "$held" || status=$?
+    equal "$status" 137
+    kill -0 "$first"
 }
 
 @test "top: a card with a program that is looked for stands before those without one, which have a line each" {
