@@ -224,12 +224,12 @@ const struct command top_command = {
     "Programs that run under vramgc are found by their statistics files; with PID, or a "
     "WORD of their command or folder, only these are shown. It draws the latest minute of each "
     "card, and says how busy and hot it is where the driver's NVML tells. Cards stand by their "
-    "numbers, the programs of each are sorted. The sum of a card is its "
-    "programs, others, "
+    "numbers, the programs of each are sorted. Cards without the WORD have a line each, below the "
+    "others. The sum of a card is its programs, others, "
     "the driver and what is free. Keys: q, s "
     "(sort), / (a word), arrows (details of one program: whose its live memory is, its whole run), "
-    "T or F9 (ends that program: it asks, and y sends SIGTERM), "
-    "Esc (back), ? (help). Without a terminal "
+    "T or F9 (ends that program: it asks, and y sends SIGTERM. Where the program stays, T "
+    "asks next for SIGKILL), Esc (back), ? (help). Without a terminal "
     "it is one screen of text, as with --once, which ends with 1 where none of those asked for "
     "runs.\n",
     FLAGS(flags),

@@ -28,7 +28,7 @@ static const char *const help_lines[] = {
     "/          only programs with this word",
     "up, down   details of a program",
     "Esc        closes them, then shows all",
-    "T, F9      end that program; it asks",
+    "T, F9      end it; again: kill; it asks",
     "PgUp, PgDn other lines of the page",
     "#  live    what tensors use",
     ":  idle    held, and used by no tensor",
@@ -129,9 +129,10 @@ static void add_keys(const struct screen *screen, struct text *text) {
     const struct top_view *view = screen->view;
     text_format(text, " q quit   s sort: %-4s   /%s   %s   ? help   ", top_sort_name(view->sort),
                 *view->filter ? view->filter : " word",
-                view->chosen_pid ? "T end   Esc close"
-                : *view->filter  ? "Esc show all"
-                                 : "up down choose");
+                view->chosen_pid
+                    ? top_end_kills(&screen->end, view) ? "T kill  Esc close" : "T end   Esc close"
+                : *view->filter ? "Esc show all"
+                                : "up down choose");
     add_more(screen, text, "PgUp PgDn ");
 }
 
@@ -199,7 +200,8 @@ static void lay_out(struct screen *screen, int rows) {
     give_picture_rows(screen, rows);
     view->most_events = 0;
     top_page(&screen->page, view, COLS);
-    view->glance = view->cards.count > 1 && (int)screen->page.cards_end - 1 > rows;
+    view->glance =
+        view->cards.count > 1 && !top_found(view) && (int)screen->page.cards_end - 1 > rows;
     if (view->glance) {
         view->history_rows = 0;
         top_page(&screen->page, view, COLS);
@@ -349,6 +351,7 @@ bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_cou
     run(&screen, pids, pid_count, every_ns, stopped);
     endwin();
     delscreen(terminal);
+    top_end_free(&screen.end);
     top_free(view, &screen.page);
     return true;
 }

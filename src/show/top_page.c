@@ -3,10 +3,10 @@
 #include "show/top_page.h"
 #include "show/top_details.h"
 #include "show/top_events.h"
+#include "show/top_program.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
 #include "read/derived.h"
-#include "read/program.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -78,7 +78,8 @@ static double percent_used(const struct card *card) {
     return 100 * used / (double)max_u64(card->total_bytes, 1);
 }
 
-/* Where there are more cards than fit on the screen each has a line all the same. */
+/* Where there are more cards than fit on the screen each has a line all the same. So has one
+ * without a program that is looked for. */
 static void write_glance(struct page *page, const struct card *card, int columns) {
     enum { NUMBER = 7, FULL = 18, BUSY = 13 };
     struct page_line *line = page_add_line(page, PAGE_PLAIN);
@@ -173,13 +174,6 @@ static bool write_history(struct page *page, const struct top_view *view, const 
     return i > 0;
 }
 
-static void add_program(struct text *text, const struct vramgc_file *file, size_t columns) {
-    char program[PROGRAM_BYTES];
-    struct text name = TEXT_IN(program);
-    program_describe(file, &name);
-    page_pad(text, program, columns);
-}
-
 static void add_percent(struct text *text, int percent) {
     if (percent < 0)
         text_add(text, "     -");
@@ -213,7 +207,7 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     struct page_line *line = page_add_line(page, chosen ? PAGE_CHOSEN : PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%9llu ", (unsigned long long)row->process->pid);
-    add_program(&text, row->process->record->file, program_columns(columns));
+    top_program(&text, &view->running, row->process, program_columns(columns));
     if (load_columns(columns))
         add_load(&text, row, columns);
     text_format(&text, " %7s", show_count(mib_rounded(row->live_bytes)).text);
@@ -298,15 +292,28 @@ static void write_card(struct page *page, const struct top_view *view, const str
     page_add(page, PAGE_PLAIN, "%s", "");
 }
 
+/* None of their programs is looked for. */
+static void write_cards_without(struct page *page, const struct cards *cards, int columns) {
+    size_t before = page->count;
+    for (size_t i = 0; i < cards->count; i++)
+        if (cards->list[i].row_count == 0)
+            write_glance(page, &cards->list[i], columns);
+    if (page->count > before)
+        page_add(page, PAGE_PLAIN, "%s", "");
+}
+
 static void write_cards(struct page *page, const struct top_view *view, int columns) {
-    bool sensors = view->cards.count == 0;
+    bool sensors = view->cards.count == 0, found = top_found(view);
     page->glance = page->count;
     for (size_t i = 0; view->glance && i < view->cards.count; i++)
         write_glance(page, &view->cards.list[i], columns);
     for (size_t i = 0; i < view->cards.count; i++) {
-        write_card(page, view, &view->cards.list[i], columns);
         sensors = sensors || view->cards.list[i].sensors.known;
+        if (!found || view->cards.list[i].row_count > 0)
+            write_card(page, view, &view->cards.list[i], columns);
     }
+    if (found)
+        write_cards_without(page, &view->cards, columns);
     page->cards_end = page->count;
     if (!sensors)
         page_add_told(page, "No NVML: load, heat and power are not known.", columns);

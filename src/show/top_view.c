@@ -118,6 +118,13 @@ void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) 
               sizeof *view->cards.list[i].rows, heaviest_first);
 }
 
+bool top_found(const struct top_view *view) {
+    bool found = false;
+    for (size_t i = 0; i < view->cards.count; i++)
+        found = found || view->cards.list[i].row_count > 0;
+    return found && *view->filter;
+}
+
 void top_choose(struct top_view *view, int step) {
     uint64_t before = 0, first = 0, last = 0;
     bool next = false;

@@ -38,5 +38,9 @@ struct top_view {
  * those that pass the filter; on cards the rest are others. */
 void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count);
 
+/* A word is looked for, and a card has a program with it: such cards come first, and the others
+ * have no more than a line. */
+bool top_found(const struct top_view *view);
+
 /* The next process below (step 1) or above (-1) the chosen one becomes it. */
 void top_choose(struct top_view *view, int step);

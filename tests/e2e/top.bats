@@ -7,6 +7,7 @@ load helpers
 
 teardown() {
     [ ! -e "$work/pids" ] || xargs -r kill <"$work/pids" 2>/dev/null || true
+    [ ! -e "$work/deaf" ] || xargs -r kill -KILL <"$work/deaf" 2>/dev/null || true
 }
 
 # Programs stand in the order of their numbers: these must not begin anew between two of a test.
@@ -67,8 +68,8 @@ PYTHON
     cat out
     adds_up out
     equal "$(grep -cE '^GPU ' out)" 2
-    grep -qE "^ +$first launch.py --xformers +- +1,800 +176 +72 +2,048 #" out
-    grep -qE "^ +$held launch.py --xformers +- +2,000 +128 +72 +2,200 #" out
+    grep -qE "^ +$first launch.py ..--api +- +1,800 +176 +72 +2,048 #" out
+    grep -qE "^ +$held launch.py ..--listen +- +2,000 +128 +72 +2,200 #" out
     grep -qE '^= +card +24,576$' out
     grep -qE '^= +card +8,192$' out
     grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
@@ -432,7 +433,7 @@ called() {
         see GPU 0
         resize 40 40
         see ^      PID PROGRAM +LIVE HELD MiB\$
-        see ^ +$first launch.py --x +1,800    2,048\$
+        see ^ +$first ..--api +1,800    2,048\$
         see ^  11 % of 24,576 MiB in use\$
         see ^= +card +24,576\$
         see ^ q quit
@@ -450,7 +451,7 @@ called() {
         unseen ^GPU 0 .* 3090
         see ^vramgc top  2 programs, by held
         type \x1bOB
-        see ^ +$first launch.py
+        see ^ +$first ..--api
         see ^  python launch.py --xformers --api\$
         see ^ q quit  s held  PgDn  Esc back  . help\$
         type ?
@@ -461,7 +462,7 @@ called() {
         type \x1b
         resize 40 50
         see ^      PID PROGRAM +LIVE    IDLE HELD MiB\$
-        see ^ +$first launch.py --xfo +1,800     176    2,048\$
+        see ^ +$first ..--api +1,800     176    2,048\$
         see ^= +card +24,576\$
         keep fifty
         resize 24 80
@@ -644,6 +645,107 @@ called() {
     kill -0 $!
 }
 
+@test "top: a program that stays after SIGTERM gets SIGKILL: it asks, and of another one it asks for SIGTERM" {
+    hold plain a
+    first=$held
+    hold plain b deaf
+    echo "$held" >>"$work/deaf"
+    TERM=xterm on_screen "
+        see 2 programs under
+        type jj
+        see ^ {11}python launch.py
+        type T
+        see ^ end $held launch.py. y = SIGTERM\$
+        type n
+        see ^ $held goes on\$
+        type T
+        see ^ end $held launch.py. y = SIGTERM\$
+        type y
+        see ^ $held has got SIGTERM\$
+        type x
+        see   T kill  Esc close
+        type k
+        see   T end   Esc close
+        type T
+        see ^ end $first launch.py. y = SIGTERM\$
+        type n
+        see ^ $first goes on\$
+        type j
+        see   T kill  Esc close
+        type T
+        see ^ kill $held launch.py. y = SIGKILL\$
+        type n
+        see ^ $held goes on\$
+        type T
+        see ^ kill $held launch.py. y = SIGKILL\$
+        type y
+        see ^ $held has got SIGKILL\$
+        see 1 program under
+        type q
+        end 0" "$first" "$held"
+    status=0
+    wait "$held" || status=$?
+    equal "$status" 137
+    kill -0 "$first"
+}
+
+@test "top: a card with a program that is looked for stands before those without one, which have a line each" {
+    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_DEVICES=8
+    hold compact a
+    called a 'python Unique-Main.py'
+    TERM=xterm on_screen "
+        see ^GPU 7  .[#o ]* *.
+        type /
+        type unique-main\r
+        see   Esc show all
+        see ^ +$held Unique-Main.py
+        unseen ^GPU 7  .*NVIDIA
+        see ^GPU 7  .[o ]*. +[0-9]+ % of 24.0 GiB
+        keep screen
+        resize 12 80
+        see ^ +$held Unique-Main.py
+        resize 12 40
+        see ^ +$held Unique-Main.p
+        resize 24 80
+        type \x1b
+        see ^GPU 7  .[#o ]* *.
+        type q
+        end 0"
+    equal "$(grep -n '^GPU' screen | head -1 | cut -d: -f1)" 3
+    sed -n 3p screen | grep -q NVIDIA
+    "$vramgc" top --once unique-main >out
+    cat out
+    adds_up out
+    equal "$(grep -c ^GPU.*NVIDIA out)" 1
+    equal "$(grep -c '^GPU .*\]' out)" "$(($(grep -c ^GPU out) - 1))"
+}
+
+@test "top: rows of two programs do not read the same: the arguments tell them apart" {
+    hold plain a
+    first=$held
+    hold plain b
+    second=$held
+    alike() {
+        "$make_file" set a working_folder "/opt/$1"
+        "$make_file" set b working_folder "/opt/$2"
+        called a "python $3"
+        called b "python $4"
+        "$vramgc" top --once "$first" "$second" >out
+        grep " #$" out
+        grep -qE "^ +$first $5 +- +1,800 " out
+        grep -qE "^ +$second $6 +- +1,800 " out
+    }
+    alike reader_work reader_work "job.py 11" "job.py 12" "job.py 11" "job.py 12"
+    alike reader_work reader_work "job.py" "job.py --steps 9" "job.py" "job.py --steps 9"
+    alike reader_work other_work "job.py 11" "job.py 12" "reader_work: job.py " "other_work: job.py 1"
+    alike w w "launch.py --xformers --steps 30" "launch.py --xformers --steps 40" "launch.py ..30" "launch.py ..40"
+    alike w w "launch.py --xformers --api" "launch.py --xformers --api --listen" "launch.py ..--api" "launch.py ..--listen"
+    alike w w "job.py --config=/home/u/settings/a.yaml" "job.py --config=/home/u/settings/b.yaml" \
+        "job.py ..ttings/a.ya" "job.py ..ttings/b.ya"
+    alike stable-diffusion-webui stable-diffusion-webui-forge launch.py launch.py "..iffusion-webui: la" "..iffusion-webui-for"
+    alike reader_work reader_work "job.py --api" "job.py --api" "reader_work: job.py" "reader_work: job.py" # nothing differs
+}
+
 @test "top: the programs of two cards are seen on 24 lines: the latest minute goes before they do" {
     hold fragmented a
     first=$held
@@ -751,8 +853,8 @@ called() {
     done
     TERM=vt100 on_screen "
         see 2 programs under
-        see ^[ +] +${pids[0]} 2.15.0: c10drive .* 300 +200 +0 +500
-        see ^[ +] +${pids[1]} 2.15.0: c10drive .* 500 +200 +0 +700
+        see ^[ +] +${pids[0]} c10drive ..300MiB; a .* 300 +200 +0 +500
+        see ^[ +] +${pids[1]} c10drive ..500MiB; a .* 500 +200 +0 +700
         see ^= +card +24,576
         see ^  .{61}. last 60 s
         see ^  .* #+. last 60 s
