@@ -308,14 +308,21 @@ static bool wrote_setting(const char *name) {
     return i < count;
 }
 
+/* held_bytes, or as the report says it: held. */
+static bool is_figure(const char *typed, const char *name) {
+    size_t length = strlen(typed);
+    return strncmp(typed, name, length) == 0 &&
+           (!name[length] || strcmp(name + length, "_bytes") == 0);
+}
+
 static bool wrote_figure(const char *name) {
     for (size_t i = 0; i < stat_count; i++)
-        if (strcmp(name, stat_table[i].name) == 0) {
+        if (is_figure(name, stat_table[i].name)) {
             write_stat(&stat_table[i]);
             return true;
         }
     for (size_t i = 0; i < DERIVED_COUNT; i++)
-        if (strcmp(name, derived_table[i].name) == 0) {
+        if (is_figure(name, derived_table[i].name)) {
             write_derived(&derived_table[i]);
             return true;
         }

@@ -56,13 +56,10 @@ uninstall:
 	    $(foreach it,$(SAID),$(lastword $(subst :, ,$(it)))) $(docdir)/LIMITS.md $(docdir)/LICENSE $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
 
-# The README's lines name a package by *: of those in our own folder only the newest stays.
 deb: all
-	@rm -f $(BUILD)/packages/vramgc_*.deb
 	@file=$$(scripts/package deb $(PACKAGES) $(BUILD)) && echo "sudo apt install $$file"
 
 wheel: all
-	@rm -f $(BUILD)/packages/vramgc-*.whl
 	@file=$$(scripts/package wheel $(PACKAGES) $(BUILD)) && echo "pip install $$file"
 
 dist:

@@ -146,8 +146,9 @@ static void write_text(const struct page *page) {
         fputs("<section><details><summary>As text, for an issue</summary>\n<button type=\"button\" "
               "class=\"copy\" id=\"copy\" hidden>copy</button>\n",
               page->out);
-        html_element(page->out, "pre id=\"text\"", text);
-        fputs("</details></section>", page->out);
+        fputs("<pre id=\"text\">", page->out);
+        html_text(page->out, text);
+        fputs("</pre></details></section>", page->out);
     }
     free(text);
 }

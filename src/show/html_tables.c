@@ -58,7 +58,9 @@ static void row(struct table *table, const char *const *texts) {
     for (size_t i = 0; i < table->count % table->columns; i++)
         head = next_head(head);
     for (; *head && *texts && table->count < MOST_CELLS; head = next_head(head), texts++) {
-        html_element(table->cells, elements[strspn(head, "|")], *texts);
+        fprintf(table->cells, "<%s>", elements[strspn(head, "|")]);
+        html_text(table->cells, *texts); /* in one piece: beside its head, where a row is a list */
+        fputs("</td>", table->cells);
         end_cell(table, **texts && strcmp(*texts, "-") != 0);
     }
 }

@@ -1,20 +1,46 @@
 /* html_text.c: see html_text.h. */
 #include "show/html_text.h"
 
+#include <ctype.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <string.h>
 
-void html_text(FILE *out, const char *text) {
-    for (; *text; text++)
-        if (strchr("<>&\"'", *text))
-            fprintf(out, "&#%d;", *text);
+static void write_letters(FILE *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (strchr("<>&\"'", text[i]))
+            fprintf(out, "&#%d;", text[i]);
         else
-            fputc(*text, out);
+            fputc(text[i], out);
+}
+
+void html_text(FILE *out, const char *text) {
+    write_letters(out, text, strlen(text));
+}
+
+static bool is_option(const char *word) {
+    word += strspn(word, "(`'\"");
+    return word[0] == '-' && (word[1] == '-' || islower((unsigned char)word[1]));
+}
+
+/* A browser would end a line behind the hyphens of --spill. */
+static void write_words(FILE *out, const char *text) {
+    static const char between[] = " \t\n";
+    while (*text) {
+        size_t length = strcspn(text, between);
+        size_t with_space = length + strspn(text + length, between);
+        bool option = is_option(text);
+        fputs(option ? "<span class=\"opt\">" : "", out);
+        write_letters(out, text, length);
+        fputs(option ? "</span>" : "", out);
+        write_letters(out, text + length, with_space - length);
+        text += with_space;
+    }
 }
 
 void html_element(FILE *out, const char *name, const char *text) {
     fprintf(out, "<%s>", name);
-    html_text(out, text);
+    write_words(out, text);
     fprintf(out, "</%.*s>", (int)strcspn(name, " "), name);
 }
 

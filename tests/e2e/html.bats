@@ -82,7 +82,7 @@ map() {
     "$make_file" set fragmented.vramgc working_folder /home/me/ComfyUI command_line '/home/me/ComfyUI/venv/bin/python main.py --listen'
     "$vramgc" report --html fragmented.vramgc >comfy.html
     contains "$(cat comfy.html)" '<h1>ComfyUI: main.py</h1>'
-    contains "$(cat comfy.html)" '<td class="t wrap">/home/me/ComfyUI/venv/bin/python main.py --listen</td>'
+    contains "$(cat comfy.html)" '<td class="t wrap">/home/me/ComfyUI/venv/bin/python main.py <span class="opt">--listen</span></td>'
 }
 
 @test "report --html: when it was, for how long and on which machine stands at its head; what grows has no green verdict" {
@@ -276,6 +276,8 @@ SH
     for scenario in fragmented went-on unknown unread markup hostile plain observe; do
         page "$scenario" "$scenario.vramgc"
     done
+    "$make_file" set plain.vramgc command_line "python launch.py --xformers --ckpt=/home/me/$(printf 'models/%.0s' {1..15})"
+    page options plain.vramgc
     page several fragmented.vramgc two-devices.vramgc
     page later plain.vramgc fragmented.vramgc
     python3 -B "$BATS_TEST_DIRNAME/page_in_browser.py"

@@ -189,9 +189,11 @@ offered() {
 }
 
 # bats test_tags=deep
-@test "packages: MAINTAINER and HOMEPAGE are told; a maintainer without an address is refused" {
+@test "packages: MAINTAINER and HOMEPAGE are told; a maintainer without an address is refused; a package replaces an older one of its kind" {
     setup_real
     command -v dpkg-deb >/dev/null || skip "SKIPPED: no dpkg-deb"
+    mkdir "$work/packages"
+    touch "$work/packages/vramgc_0.0.1_amd64.deb" "$work/packages/vramgc-0.0.1-py3-none-any.whl"
     export MAINTAINER='Ada Byron <ada@example.org>' HOMEPAGE=https://example.org/vramgc
     cd "$top"
     deb=$(scripts/package deb "$work/packages" "$build")
@@ -201,6 +203,7 @@ Homepage: $HOMEPAGE"
     equal "$(python3 -m zipfile -e "$wheel" "$work/wheel" && grep -E '^(Maintainer|Project)' "$work"/wheel/*.dist-info/METADATA)" \
         "Maintainer-email: $MAINTAINER
 Project-URL: Homepage, $HOMEPAGE"
+    equal "$(cd "$work/packages" && echo *)" "$(basename "$wheel") $(basename "$deb")"
     MAINTAINER=Ada run scripts/package deb "$work/refused" "$build"
     equal "$status" 2
     equal "$output" "package: MAINTAINER is to be 'Name <address>', not 'Ada'"

@@ -81,11 +81,14 @@ systems() {
     [ -n "$suites" ] || skip "SKIPPED: no bare system; scripts/bare-systems says why"
 }
 
-@test "dist: the same bytes, wherever and whenever they are made" {
+@test "dist: the same bytes, wherever and whenever they are made, in the place of older ones" {
     setup_release
     umask 077
+    mkdir -p "$work/further/away"
+    touch "$work/further/away/vramgc"{_0.0.1_amd64.deb,-0.0.1-py3-none-any.whl,-0.0.1.tar.gz}
     CFLAGS=-O0 TZ=Asia/Tokyo make -s -C "$top" dist PACKAGES="$work/further/away" >/dev/null 2>&1
     equal "$(cat "$work/further/away/SHA256SUMS")" "$(cat "$release/SHA256SUMS")"
+    equal "$(ls "$work/further/away")" "$(ls "$release")"
     equal "$(ls "$release")" "$(printf '%s\n' SHA256SUMS "$(cut -d' ' -f3 "$release/SHA256SUMS")")"
 }
 

@@ -74,6 +74,39 @@ def a_table_is_stacked_only_where_it_does_not_fit():
     assert all(rows > 8 for rows in cut), cut
 
 
+def no_line_ends_within_an_option():
+    """However wide the page is, in what HTML and script have written; and whoever copies it gets the text alone."""
+    broken = """(() => {
+        const found = new Set(), texts = document.createTreeWalker(byId("verdict").parentElement, NodeFilter.SHOW_TEXT), range = document.createRange();
+        const main = document.querySelector("main"), options = [];
+        while (texts.nextNode())
+            if (!texts.currentNode.parentElement.closest("pre"))
+                for (const option of texts.currentNode.data.matchAll(/(?<![^ (`'"])--?[a-z][\\w-]*/g))
+                    options.push([texts.currentNode, option.index, option[0]]);
+        document.querySelectorAll("details").forEach(details => { details.open = true; });
+        for (let width = 300; width < 800; width += 7) {
+            main.style.width = width + "px";
+            for (const [node, at, option] of options) {
+                range.setStart(node, at);
+                range.setEnd(node, at + option.length);
+                if (new Set([...range.getClientRects()].map(box => box.top)).size > 1)
+                    found.add(option + " at " + width);
+            }
+        }
+        return [[...new Set(options.map(option => option[2]))], [...found]]; })()"""
+    seen = set()
+    for page in "fragmented.html", "went-on.html", "plain.html", "lasts-6.5.html", "options.html":
+        look.look(page, width=800)
+        options, found = look.run(broken)
+        assert found == [], (page, found)
+        seen |= set(options)
+    assert {"--sample", "--snapshot-on-oom", "--medvram", "--ckpt"} <= seen, seen
+    look.look("options.html", width=360, touch=True)
+    fits("options.html", 360)
+    copied = look.run("getSelection().selectAllChildren(document.querySelector('main')) || getSelection().toString()")
+    assert "python launch.py --xformers --ckpt" in copied, copied
+
+
 def no_time_is_cut_off():
     """Also where the last one stands at the end of the line. Of a short run the page says how long a step is."""
     def ends_at(seconds):
@@ -189,6 +222,23 @@ def whose_it_was_is_drawn():
     look.look("went-on.html")
     heads = look.run("[...document.querySelectorAll('#flames h3')].map(h => h.textContent.split(':')[0])")
     assert heads == ["Whose it was at the peak", "Whose it was at the refusal"], heads
+
+
+def the_steadiest_is_lowest():
+    """So that a model which stays stands still, though another phase has more at its peak and on average; the legend has that order."""
+    def comes_and_goes(process):
+        encode, vae = (next(i for i, s in enumerate(process["sites"]) if s["phase"] == name) for name in ("text encode", "VAE"))
+        points = [(1, 0)] + [(2, 6 if i % 3 else 0) for i in range(20)]
+        device = timeline(process, [(i * SECOND, 9 * GIB, sum(point) * GIB) for i, point in enumerate(points, 1)])
+        device["who_over_time"] = [{"time_ns": i * SECOND, "live_bytes": (a + b) * GIB, "works": vae, "sites": [vae, encode],
+                                    "bytes": [b * GIB, a * GIB]} for i, (a, b) in enumerate(points, 1)]
+
+    write_changed("steady.html", comes_and_goes)
+    look.look("steady.html")
+    legend = look.run("[...document.querySelectorAll('#who-legend li')].map(l => l.textContent.split(':')[0])")
+    assert legend[:2] == ["text encode", "VAE"], legend
+    lowest = look.run("[...document.querySelectorAll('#who-chart path')].map(p => getComputedStyle(p).fill)")[0]
+    assert lowest == look.run("getComputedStyle(document.querySelector('#who-legend .sw')).backgroundColor"), lowest
 
 
 def without_phases_it_is_by_function():
@@ -493,7 +543,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_pictures_end_where_python_did, whose_it_was_is_drawn, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, the_lane_names_who_has_memory_then, boxes_are_as_wide_as_their_bytes, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, no_line_ends_within_an_option, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_pictures_end_where_python_did, whose_it_was_is_drawn, the_steadiest_is_lowest, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, the_lane_names_who_has_memory_then, boxes_are_as_wide_as_their_bytes, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

@@ -144,7 +144,7 @@ function drawBlocks(view) {
     byId("map").hidden = byId("blocks-legend").hidden = !map;
     byId("blocks").hidden = !map && !view.events.some(e => e.refusal && e.refusal.reported && !e.refusal.went_on);
     if (!map) {
-        byId("blocks-note").replaceChildren("Single blocks were not recorded: ", make("code", "", "vramgc run --snapshot-on-oom"),
+        byId("blocks-note").replaceChildren("Single blocks were not recorded: ", make("code", "", ...words("vramgc run --snapshot-on-oom")),
                                             " keeps them at an out-of-memory.");
         byId("blocks-hover").textContent = "";
         return;

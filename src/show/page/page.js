@@ -99,8 +99,8 @@ function draw() {
 function saySteps(view) {
     const step = view.device.samples.step_ns, ms = Math.round(step / 1e6);
     byId("steps").hidden = ms < 5 || view.end >= 100 * step;
-    byId("steps").textContent = "A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it. Finer ones: " +
-        "vramgc run --sample " + Math.round(ms / 5) + "ms";
+    byId("steps").replaceChildren(...words("A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it. " +
+        "Finer ones: vramgc run --sample " + Math.round(ms / 5) + "ms"));
 }
 
 function choose(number) {

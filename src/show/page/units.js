@@ -57,6 +57,11 @@ function make(name, className, ...children) {
     return element;
 }
 
+/* As html_text.c does: no line ends within an option. */
+function words(text) {
+    return text.split(/(\s+)/).map(word => /^[(`'"]*-[-a-z]/.test(word) ? make("span", "opt", word) : word);
+}
+
 function drawn(name, attributes, text) {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const key in attributes)

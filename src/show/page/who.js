@@ -28,7 +28,13 @@ function functionName(site) {
     return site.function + (site.source ? " (" + site.source + ")" : "");
 }
 
-/* For each point of the timeline how much each group had, the group that ever had most first. */
+/* How much the group goes up and down for what it has. */
+function unrest(group) {
+    const moved = group.values.reduce((sum, value, i) => sum + Math.abs(value - (i > 0 ? group.values[i - 1] : 0)), 0);
+    return moved / Math.max(1, group.values.reduce((sum, value) => sum + value, 0));
+}
+
+/* For each point of the timeline how much each group had. The steadiest is first, and lies below the others, which would lift it. */
 function whoSeries(view, byFunction) {
     const times = view.samples.time_ns, owners = times.map((ns, i) => ownersAt(view, i)), groups = new Map();
     owners.forEach((list, i) => (list || []).forEach(([number, value]) => {
@@ -42,6 +48,7 @@ function whoSeries(view, byFunction) {
     const list = [...groups].map(([name, group]) => ({name, ...group, most: Math.max(...group.values)}));
     list.sort((a, b) => b.most - a.most);
     list.splice(WHO_MOST);
+    list.sort((a, b) => unrest(a) - unrest(b));
     const rest = times.map((ns, i) => Math.max(0, view.samples.allocated_bytes[i] - list.reduce((sum, g) => sum + g.values[i], 0)));
     return {times, known: owners.map(list => list !== null), list: paler([...list, {name: "all else", values: rest, colour: "rest"}])};
 }
