@@ -56,7 +56,7 @@ const struct option_info *settings_find(const char *name) {
 bool settings_is_often_set(const char *name) {
     char word[64];
     snprintf(word, sizeof word, " %s ", name);
-    return strstr(" mode threshold lowvram spill headroom cap park on ", word);
+    return strstr(" mode threshold lowvram spill headroom cap on ", word);
 }
 
 /* Each --on is one rule more; they take the place of what VRAMGC_ON held. */

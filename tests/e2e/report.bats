@@ -897,7 +897,7 @@ export COMMANDLINE_ARGS=--api'
     env_help=$("$vramgc" help settings)
     table=$("$vramgc" help markdown-settings)
     equal "$("$vramgc" help markdown-often-set | grep -vxFf <(printf '%s\n' "$table"))" ''
-    equal "$("$vramgc" help markdown-often-set | grep -c '^.VRAMGC_')" 8
+    equal "$("$vramgc" help markdown-often-set | grep -c '^.VRAMGC_')" 7
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
@@ -917,7 +917,7 @@ export COMMANDLINE_ARGS=--api'
     contains "$output" 'did you mean `vramgc help VRAMGC_SPILL`?'
     contains "$run_help" '-t, --threshold PERCENT'
     equal "$(sed -nE '/^Often set:/,/^Of the command:/s/^  (-[to], )?--([a-z]*).*/\2/p' <<<"$run_help" | tr '\n' ' ')" \
-        'mode threshold lowvram spill headroom cap park on '
+        'mode threshold lowvram spill headroom cap on '
     equal "$(sed -n '/^Of the command:/,$p' <<<"$run_help" | grep -cE '^  (-.*, )?--(lowvram|on)')" 0
     contains "$run_help" '--min-gain SIZE'
     run "$vramgc" help held_over_live_mea
