@@ -175,8 +175,8 @@ class Sweep:
         return [Run(self, name, True, VRAMGC_SPILL="0"), Run(self, name, False, SIMGPU_MEM=SPILL["SIMGPU_MEM"])]
 
     def judge(self, name, run, fail, measure, small):
-        """A call that is only passed on fails without the library as well. Which request a full card refuses depends on what the GPU
-        has finished by then: they may be others than on the small cards, and not more."""
+        """A call that is only passed on fails without the library as well. Which requests a full card refuses is a matter of
+        time, too: they may be others than on the small cards, and not more."""
         lacks = not fail or fail.split("@")[0].endswith(f":{OUT_OF_MEMORY}")
         if any(not run.complaints(other, counted=not lacks) and run.ooms() <= max(card.ooms() for card in small) for other in small):
             return []
