@@ -19,14 +19,13 @@
 static bool only_paths;
 
 /* What a reader knows without the report; else how the program ended, where that was not well. */
-static struct figure show_result(const struct stats_file *record) {
+static struct figure show_result(struct stats_file *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    struct stats_file *of = (struct stats_file *)record; /* only read */
-    struct verdict verdict = verdict_of(&of, 1);
-    bool fine = verdict.code == VERDICT_OK || verdict.code == VERDICT_UNKNOWN;
+    enum verdict_code code = verdict_of(&record, 1).code;
+    bool fine = code == VERDICT_OK || code == VERDICT_UNKNOWN;
     bool failed = record->state == PROCESS_EXITED && record->code != 0;
-    if (verdict.code >= VERDICT_FRAGMENTATION && verdict.code <= VERDICT_HOST)
+    if (verdict_is_oom(code))
         text_add(&text, "out of memory");
     else if (fine && record->state == PROCESS_RUNNING)
         text_add(&text, "running");
@@ -35,7 +34,7 @@ static struct figure show_result(const struct stats_file *record) {
     else if (fine && record->state == PROCESS_KILLED)
         text_add(&text, show_signal(record->signal).text);
     else
-        text_add(&text, verdict_name(verdict.code));
+        text_add(&text, verdict_name(code));
     return figure;
 }
 
@@ -51,7 +50,7 @@ static void write_program(const struct vramgc_file *file, int before) {
     printf("%.*s\n", (int)(cut ? bytes_of_columns(line, columns) : text.length), line);
 }
 
-static void write_row(const struct stats_file *record) {
+static void write_row(struct stats_file *record) {
     int columns =
         printf("%-16s  %7llu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
                (unsigned long long)record->file->pid, show_time(stats_file_ran_ns(record)).text,

@@ -28,6 +28,11 @@ enum verdict_code {
     VERDICT_CODES
 };
 
+/* Memory ran out, whatever the cause. */
+static inline bool verdict_is_oom(enum verdict_code code) {
+    return code >= VERDICT_FRAGMENTATION && code <= VERDICT_HOST;
+}
+
 /* Sentences, one space between them; "" where there is nothing to say. What happened, who had the
  * card then, why, what to do, and what else there is to know. */
 struct verdict {
