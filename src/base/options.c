@@ -12,9 +12,11 @@
 #define ALERT_PREFIX "VRAMGC_ALERT"
 
 /* Set by vramgc for itself; not for people. */
-static const char *const private_variables[] = {"VRAMGC_RUN_ID", "VRAMGC_CHOSE_ALLOC_CONF",
+static const char *const private_variables[] = {"VRAMGC_RUN_ID",
+                                                "VRAMGC_CHOSE_ALLOC_CONF",
                                                 "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
                                                 "VRAMGC_GIVEN_ALLOC_CONF",
+                                                "VRAMGC_TEST_CLOCK",
 #ifdef MUTANTS
                                                 "VRAMGC_MUTANT"
 #endif

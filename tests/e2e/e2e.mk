@@ -5,11 +5,11 @@
 E2E := $(BUILD)/e2e
 E2E_FILE := $(wildcard tests/e2e/make_file*.[ch]) include/vramgc_format.h src/stats.def
 
-$(E2E)/make_file: $(E2E_FILE)
+$(E2E)/make_file: $(E2E_FILE) src/base/clock.c
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror $(filter %.c,$^) -o $@
 
-$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/text.c src/base/control_group.c $(filter-out %_main.c,$(E2E_FILE))
+$(E2E)/libfake.so: tests/e2e/fake_library.c src/base/clock.c src/base/text.c src/base/control_group.c $(filter-out %_main.c,$(E2E_FILE))
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS_ALL) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
 
@@ -32,8 +32,7 @@ $(E2E)/vramgc-without-ncurses: $(filter-out %/top_screen.c.o,$(CLI_OBJECTS)) $(E
 .PHONY: e2e e2e-check e2e-deep cli-check
 e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so $(E2E)/libmakes_node.so $(E2E)/vramgc-without-ncurses
 
-# The tests send signals: those that whoever runs them has had ignored (nohup, &) work again.
-E2E_BATS := E2E_BUILD="$(abspath $(E2E))" VRAMGC_UNDER_TEST="$(abspath $(BUILD))/vramgc" tests/e2e/as_at_a_terminal.py
+E2E_BATS := $(AS_NEW) E2E_BUILD=$(E2E)
 
 cli-check: e2e
 	@$(E2E_BATS) $(BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats

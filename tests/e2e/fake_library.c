@@ -1,6 +1,7 @@
 /* fake_library.c: stands in for libvramgc.so where the launcher is tested: a process whose name is
  * in FAKE_CUDA "uses CUDA", that is, leaves a statistics file as the library would. */
 #include "make_file.h"
+#include "base/base.h"
 #include "base/control_group.h"
 #include "base/text.h"
 
@@ -28,13 +29,11 @@ static unsigned long long start_ticks(void) {
 }
 
 static void identify(struct vramgc_file *file) {
-    struct timespec now;
     const char *run_id = getenv("VRAMGC_RUN_ID");
-    clock_gettime(CLOCK_MONOTONIC, &now);
     file->pid = (uint64_t)getpid();
     file->process_start = start_ticks();
-    file->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    file->latest_ns = file->started_ns + 5000000000;
+    file->started_ns = clock_ns();
+    file->latest_ns = file->started_ns + 5 * SECOND_NS;
     file->end = VRAMGC_END_UNKNOWN;
     text_copy(file->run_id, sizeof file->run_id, run_id ? run_id : "");
     text_copy(file->command_line, sizeof file->command_line, program_invocation_name);

@@ -2,19 +2,22 @@
 # stand-in of fake_library.c, so that nothing here depends on a GPU or on the real library.
 # shellcheck shell=bash disable=SC2034
 
+load ../surroundings
+
 setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-    built=${E2E_BUILD:-$top/build/e2e}
+    built=$(cd "$top" && cd "${E2E_BUILD:-build/e2e}" && pwd)
     work=$BATS_TEST_TMPDIR
     mkdir -p "$work/bin" "$work/cwd"
-    cp "${VRAMGC_UNDER_TEST:-$top/build/vramgc}" "$work/bin/vramgc"
+    cp "$(dirname "$built")/vramgc" "$work/bin/vramgc"
     cp "$built/libfake.so" "$work/bin/libvramgc.so"
     library=$work/bin/libvramgc.so
     vramgc=$work/bin/vramgc
     make_file=$built/make_file
     cd "$work/cwd" || return 1
-    unset "${!VRAMGC_@}" LD_PRELOAD LD_LIBRARY_PATH NO_TCMALLOC FAKE_CUDA FAKE_SCENARIO FAKE_KILLS
-    export XDG_STATE_HOME=$work/state VRAMGC_OUT=vramgc-%e.%p.vramgc TZ=UTC
+    unset "${!VRAMGC_@}"
+    export XDG_STATE_HOME=$work/state VRAMGC_OUT=vramgc-%e.%p.vramgc VRAMGC_TEST_CLOCK=$work/clock
+    "$make_file" clock "$work/clock" 86400 # the runs of sample files may have begun before the machine
 }
 
 # Runs a command with standard error apart: sets status, output, errors.

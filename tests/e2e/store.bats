@@ -1,16 +1,16 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2154
 # Where the statistics file goes and what happens when it cannot be had; bad settings. The program must never notice.
+load ../surroundings
 
 setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     hook=$top/build/hook
     library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
     local mutant=${VRAMGC_MUTANT:-}
-    unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    unset "${!VRAMGC_@}"
     [ -z "$mutant" ] || export VRAMGC_MUTANT=$mutant
     export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state VRAMGC_OUT=vramgc-%e.%p.vramgc
-    unset LD_PRELOAD
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"
     cd "$BATS_TEST_TMPDIR/cwd" || return 1
@@ -43,6 +43,19 @@ one_warning() {
 
 holds() {
     "$hook/peek" "$1" | grep -q " held=$((3 << 20)) "
+}
+
+@test "a test can set the clock; a file that is none sets nothing" {
+    started() { sed -E 's/.* started=([0-9]+) .*/\1/' <<<"$("$hook/peek" "$1")"; }
+    printf '\0\0\0\0\0\0\0\1' >clock # 2^56 ns, 2 years
+    VRAMGC_TEST_CLOCK=clock VRAMGC_OUT=ahead use
+    [ "$(started ahead)" -gt $((1 << 56)) ]
+    for clock in /dev/null /dev/zero no-such-file ahead .; do
+        VRAMGC_TEST_CLOCK=$clock VRAMGC_OUT=same-$((++n)) use
+        [ "$status" -eq 0 ]
+        [ -z "$errors" ]
+        [ "$(started "same-$n")" -lt $((1 << 56)) ]
+    done
 }
 
 @test "the file lies in the state folder, which is made for the user only; its name says program and process" {

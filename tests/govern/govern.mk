@@ -19,7 +19,7 @@ build/govern/libframes.so: $(FRAMES_C) $(wildcard src/python/*.h) | $(CUDA_HEADE
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -Iinclude -Isrc -shared $(FRAMES_C) -o $@ -ldl
 
-HOST_STRESS := tests/govern/host_stress.c src/host/allocator.c src/cuda/objects.c src/base/lock.c src/base/text.c
+HOST_STRESS := tests/govern/host_stress.c src/host/allocator.c src/cuda/objects.c src/base/clock.c src/base/lock.c src/base/text.c
 build/govern/host_stress: $(HOST_STRESS) src/host/allocator.h | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -Iinclude -Isrc $(HOST_STRESS) -o $@ -ldl -pthread
@@ -29,9 +29,9 @@ build/govern/aimdo.so: tests/govern/aimdo.c | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -shared $< -o $@ -ldl
 
-build/govern/park_work: tests/govern/park_work.c $(HOOK_RUNTIME_13) | $(CUDA_HEADERS)
+build/govern/park_work: tests/govern/park_work.c build/sim/rt13/libcudart.so.13 build/sim/driver/libcuda.so.1 build/sim/nvml/libnvidia-ml.so.1 | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) $< $(HOOK_RUNTIME_13) $(HOOK_DRIVER) build/sim/nvml/libnvidia-ml.so.1 -o $@ -pthread
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) $^ -o $@ -pthread
 
 .PHONY: govern-tools govern-check govern-deep govern-python
 govern-tools: build/govern/show build/govern/park_work build/govern/host_stress build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
@@ -46,8 +46,8 @@ GOVERN_HARD := SIMGPU_LATENCY=card SIMGPU_SLOW=10 SIMGPU_KERNEL_US=300 SIMGPU_CO
 # Some tests name the newest release.
 govern-deep: govern-tools c10drive-deep
 	C10_VERSIONS=$(OLDER_RELEASE) $(BATS_QUICK) tests/govern
-	$(GOVERN_HARD) $(BATS_QUICK) $(patsubst %,tests/govern/%.bats,causes pools refuse_not soft_oom)
+	$(AS_NEW) $(GOVERN_HARD) $(BATS_QUICK) $(patsubst %,tests/govern/%.bats,causes pools refuse_not soft_oom)
 	$(BATS) --filter-tags deep tests/govern
 
 govern-python: govern-tools
-	PYTHONPYCACHEPREFIX=build/pycache $(GOVERN_PYTHON) -m unittest -v tests/govern/test_python.py
+	$(AS_NEW) PYTHONPYCACHEPREFIX=build/pycache $(GOVERN_PYTHON) -m unittest -v tests/govern/test_python.py

@@ -25,11 +25,12 @@ int main(int count, char **arguments) {
         return 1;
     }
     const struct vramgc_device_stats *stats = &file.devices[0].stats;
-    printf(
-        "pid=%llu end=%s held=%llu peak=%llu calls=%llu mallocs=%llu internal_errors=%llu run=%s\n",
-        (unsigned long long)file.pid, ends[file.end], (unsigned long long)stats->held_bytes.current,
-        (unsigned long long)stats->held_bytes.peak, (unsigned long long)stats->driver_calls,
-        mallocs(), (unsigned long long)file.process.internal_errors, file.command_line);
+    printf("pid=%llu end=%s started=%llu held=%llu peak=%llu calls=%llu mallocs=%llu "
+           "internal_errors=%llu run=%s\n",
+           (unsigned long long)file.pid, ends[file.end], (unsigned long long)file.started_ns,
+           (unsigned long long)stats->held_bytes.current,
+           (unsigned long long)stats->held_bytes.peak, (unsigned long long)stats->driver_calls,
+           mallocs(), (unsigned long long)file.process.internal_errors, file.command_line);
     fclose(in);
     return 0;
 }

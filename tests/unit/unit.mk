@@ -10,7 +10,7 @@ UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/read/derived.c
 UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
-UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c program_name.c)
+UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c program_name.c)
 UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
 UNIT_host_rule = src/host/rule.c
 UNIT_host_files = src/host/files.c
@@ -30,7 +30,7 @@ UNIT_parse = src/base/parse.c
 UNIT_options = src/base/options.c src/base/parse.c src/base/text.c
 UNIT_secrets = src/base/secrets.c src/base/text.c
 UNIT_clean_text = src/base/clean_text.c
-UNIT_log = src/base/log.c src/base/text.c src/base/clean_text.c
+UNIT_log = src/base/clock.c src/base/log.c src/base/text.c src/base/clean_text.c
 UNIT_ledger = src/base/hashmap.c
 UNIT_LINK_ledger = -Wl,--wrap=mmap
 UNIT_store = $(wildcard src/store/*.c) $(filter-out src/base/lock.c,$(wildcard src/base/*.c))
@@ -40,7 +40,7 @@ UNIT_LINK_timeline = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
 UNIT_soft_oom = src/govern/soft_oom.c
-UNIT_python = src/govern/python.c src/python/python_api.c src/base/lock.c
+UNIT_python = src/govern/python.c src/python/python_api.c src/base/clock.c src/base/lock.c
 UNIT_CUDA_python = y
 UNIT_LINK_python = -pthread
 UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c src/base/driver_version.c
@@ -65,7 +65,7 @@ $(foreach name,$(UNIT_NAMES),$(eval $(call UNIT_RULE,$(name),unit,)))
 $(foreach name,$(UNIT_NAMES),$(eval $(call UNIT_RULE,$(name),unit-asan,$(UNIT_SANITIZE))))
 
 # Runs each of $(1), all of them even if one fails.
-UNIT_RUN = failed=0; for test in $(1); do echo "== $$test"; $$test || failed=1; done; exit $$failed
+UNIT_RUN = failed=0; for test in $(1); do echo "== $$test"; $(AS_NEW) $$test || failed=1; done; exit $$failed
 
 .PHONY: unit unit-check unit-asan
 

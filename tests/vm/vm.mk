@@ -30,7 +30,7 @@ $(VMM_CALLS)/cached_handles: tests/vm/cached_handles.c $(VMM_CALLS)/libc10.so $(
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
 # The engine alone, under the sanitizers, and with the mutants (src/base/mutant.h).
-VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c src/cuda/meminfo.c src/cuda/limit.c src/cuda/gate.c) src/base/lock.c src/base/parse.c src/base/process_stat.c src/base/text.c
+VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c src/cuda/meminfo.c src/cuda/limit.c src/cuda/gate.c) src/base/clock.c src/base/lock.c src/base/parse.c src/base/process_stat.c src/base/text.c
 VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
 VM_SANITIZE_mutants := -DMUTANTS
 VM_SANITIZE_tsan := -fsanitize=thread
@@ -47,7 +47,7 @@ endef
 $(foreach s,tsan asan plain mutants,$(eval $(call VM_RULE,$(s))))
 
 .PHONY: vm-tools vm-check vm-deep vm-python soak
-vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/cached_handles $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so sim c10drive
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/cached_handles $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive
 
 check-build: vm-tools
 

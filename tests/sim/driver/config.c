@@ -128,7 +128,7 @@ static void read_hardness(struct config *config) {
     config->page_table_bytes = read_size("SIMGPU_PAGE_TABLE", 0);
     config->local_mem_bytes = read_size("SIMGPU_LOCAL_MEM", 0);
     config->module_mem_bytes = read_size("SIMGPU_MODULE_MEM", 0);
-    config->free_lag_ms = read_number("SIMGPU_FREE_LAG_MS", 0, 0, 10000);
+    config->free_lag_ms = read_number("SIMGPU_FREE_LAG_MS", 0, 0, 3600000);
     config->unmap_waits = read_number("SIMGPU_UNMAP_WAITS", 0, 0, 1) != 0;
     config->max_handles = read_number("SIMGPU_MAX_HANDLES", 0, 0, LONG_MAX);
     config->max_address_bytes = read_size("SIMGPU_MAX_ADDRESSES", 0);
@@ -150,6 +150,7 @@ void config_read(struct config *config) {
     config->d2h_zero_bytes = read_size("SIMGPU_D2H_ZERO", 0);
     config->oom_nth = (unsigned long)read_number("SIMGPU_OOM_NTH", 0, 0, LONG_MAX);
     config->fail = text_of("SIMGPU_FAIL");
+    config->clock_file = text_of("SIMGPU_CLOCK");
     config->calls_file = text_of("SIMGPU_CALLS");
     config->asked = (unsigned)read_number("SIMGPU_ASKED", 2, 1, 1000000);
     config->pool_answer_ms = read_number("SIMGPU_POOL_ANSWER_MS", 0, 0, 10000);

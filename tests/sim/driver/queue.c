@@ -32,12 +32,6 @@ static struct {
 
 static _Thread_local bool is_worker;
 
-uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 void queue_changed(void) {
     pthread_cond_broadcast(&sim.changed);
 }
@@ -188,6 +182,7 @@ static bool stream_run(struct stream *stream, uint64_t ticket, struct delay *del
 /* ---- the driver's own thread ---- */
 
 static void timed_wait(pthread_cond_t *condition, uint64_t until_ns) {
+    until_ns = machine_ns(until_ns);
     struct timespec time = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
     pthread_cond_timedwait(condition, &sim.lock, &time);
 }

@@ -137,8 +137,13 @@ void stream_destroy(struct stream *stream);
 void streams_reap(void); /* Frees destroyed streams that have run dry. */
 void streams_drop_context(struct context *context);
 
-/* queue.c */
+/* clock.c: the device's time, CLOCK_MONOTONIC for whoever does not set SIMGPU_CLOCK; and what the
+ * machine's clock shows at a time of the device. */
+void clock_begin(void);
 uint64_t now_ns(void);
+uint64_t machine_ns(uint64_t time_ns);
+
+/* queue.c */
 /* Queues a copy of *op, or captures it. cost_ns is used under LATENCY=card only; then the lock may
  * be let go, and the operation have run when this returns. The stream stays. */
 CUresult queue_submit(struct stream *stream, const struct op *op, uint64_t cost_ns);

@@ -47,6 +47,7 @@ static void set_up(void) {
     pthread_cond_init(&sim.changed, &attributes);
     pthread_condattr_destroy(&attributes);
     config_read(&sim.config);
+    clock_begin();
     fail_read();
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
