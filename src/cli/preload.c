@@ -1,6 +1,7 @@
 /* preload.c: see preload.h. */
 #include "cli/preload.h"
 #include "base/base.h"
+#include "base/state_folder.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -43,6 +44,38 @@ static const char *loader_trouble(const char *path) {
     return strchr(path, '$') ? "a dollar sign" : NULL;
 }
 
+static uint64_t hash_of(const char *name) { /* FNV-1a */
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
+    return hash;
+}
+
+static bool leads_to(const char *link, const char *folder) {
+    char target[PATH_MAX];
+    ssize_t length = readlink(link, target, sizeof target - 1);
+    target[length > 0 ? length : 0] = 0;
+    return strcmp(target, folder) == 0;
+}
+
+/* Another name for the library's folder: a link in the state folder, which is there after a
+ * restart, too, for the lines of `vramgc env` name it. False: the loader would not take that
+ * either, or it cannot be made. */
+static bool link_library(const char *library, char *path, size_t capacity) {
+    char folder[PATH_MAX], state[PATH_MAX], link[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)(text_after_folder(library) - library), library);
+    if (!state_folder(state, sizeof state) || loader_trouble(state) || !state_folder_make(state) ||
+        !state_folder_is_trusted(state))
+        return false;
+    struct text text = TEXT_IN(link);
+    text_format(&text, "%s/preload-%016llx", state, (unsigned long long)hash_of(folder));
+    if (symlink(folder, link) != 0 && !leads_to(link, folder))
+        return false;
+    text = text_in(path, capacity);
+    text_format(&text, "%s/" LIBRARY, link);
+    return access(path, R_OK) == 0;
+}
+
 bool preload_library(char *path, size_t capacity, char *error, size_t error_capacity) {
     static const char *const places[] = {"", "/../lib/vramgc", "/../lib/" TRIPLET "/vramgc",
                                          "/../lib64/vramgc", "/../lib"};
@@ -56,6 +89,8 @@ bool preload_library(char *path, size_t capacity, char *error, size_t error_capa
         if (!realpath(candidate, real) || access(real, R_OK) != 0)
             continue;
         const char *trouble = loader_trouble(real);
+        if (trouble && link_library(real, path, capacity))
+            return true;
         if (!trouble && strlen(real) < capacity) {
             memcpy(path, real, strlen(real) + 1);
             return true;

@@ -1,5 +1,5 @@
 /* preload.h: what goes into LD_PRELOAD. The loader takes neither a space nor a colon in a path, and
- * would run the program without us; such paths are refused here instead. */
+ * would run the program without us: such a path is named by a link, or refused. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,8 +7,9 @@
 
 /* The path of libvramgc.so: beside this program, in vramgc/ below ../lib, its
  * folder for this machine, or ../lib64, or in ../lib; never in the
- * working directory as such. False, with a sentence in error, when it is missing or when the loader
- * could not take the path. */
+ * working directory as such. Where the loader cannot take it, a link in the state folder leads
+ * there, which this makes. False, with a sentence in error, when the library is missing or when the
+ * loader could take neither. */
 bool preload_library(char *path, size_t capacity, char *error, size_t error_capacity);
 
 /* The installed allocator of that name (jemalloc, tcmalloc, mimalloc). False: not found. */

@@ -434,10 +434,27 @@ TABLE
     [ ! -e ran ]
 }
 
-@test "run: a path that the loader cannot take is refused, not run without us" {
+@test "run, env: a path that the loader cannot take has a link in the state folder, which stays" {
+    for folder in 'my dir ü' 'a:b' 'a$b'; do
+        cp -r "$work/bin" "$work/$folder"
+        run_apart "$work/$folder/vramgc" run --no-summary printenv LD_PRELOAD
+        equal "$errors" ''
+        link=$output
+        contains "$link" "$work/state/vramgc/preload-"
+        [ "$link" -ef "$work/$folder/libvramgc.so" ]
+        equal "$("$work/$folder/vramgc" run --no-summary printenv LD_PRELOAD)" "$link"
+        "$work/$folder/vramgc" env >lines
+        equal "$(sh -c '. ./lines; printenv LD_PRELOAD')" "$link"
+        FAKE_CUDA=sh run_apart "$work/$folder/vramgc" run sh -c :
+        contains "$errors" VERDICT
+    done
+    equal "$(find "$work/state/vramgc" -name 'preload-*' | wc -l)" 3
+}
+
+@test "run: a path that the loader cannot take is refused, not run without us, where no link can be had" {
     for folder in 'a b' 'a:b' 'a$b'; do
         cp -r "$work/bin" "$work/$folder"
-        run_apart "$work/$folder/vramgc" run touch ran
+        XDG_STATE_HOME=$work/$folder run_apart "$work/$folder/vramgc" run touch ran
         equal "$status" 125
         one_line "$errors"
         contains "$errors" 'the loader cannot preload a path with a '
