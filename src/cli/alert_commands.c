@@ -215,7 +215,8 @@ static int spawn(pid_t *process, const char *const *words, char **environment) {
     posix_spawnattr_setsigdefault(&how, &all);
     int error = ENOENT;
     if (words[0])
-        error = posix_spawnp(process, words[0], &files, &how, (char *const *)words, environment);
+        error = hint_error(words[0], posix_spawnp(process, words[0], &files, &how,
+                                                  (char *const *)words, environment));
     posix_spawnattr_destroy(&how);
     posix_spawn_file_actions_destroy(&files);
     return error;

@@ -3,12 +3,14 @@
 #include "cli/settings.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool on_path(const char *word) {
+/* How: as access() takes it. */
+static bool is_on_path(const char *word, int how) {
     char path[PATH_MAX];
     const char *folders = getenv("PATH");
     while (folders && *folders) {
@@ -16,12 +18,21 @@ static bool on_path(const char *word) {
         struct text text = TEXT_IN(path);
         text_add_n(&text, folders, length);
         text_format(&text, "/%s", word);
-        if (access(path, X_OK) == 0)
+        if (access(path, how) == 0)
             return true;
         folders += length;
         folders += *folders == ':';
     }
     return false;
+}
+
+static bool on_path(const char *word) {
+    return is_on_path(word, X_OK);
+}
+
+int hint_error(const char *word, int error) {
+    bool found = strchr(word, '/') || is_on_path(word, F_OK);
+    return error == EACCES && !found ? ENOENT : error;
 }
 
 bool hint_is_program(const char *word) {

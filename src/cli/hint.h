@@ -10,6 +10,10 @@ bool hint_is_program(const char *word);
 /* Whether it can be started without a shell. */
 bool hint_can_run(const char *word);
 
+/* What starting the word failed with, as a shell has it: for execvp() a program that is nowhere is
+ * no permission (EACCES) where a folder of PATH cannot be read. */
+int hint_error(const char *word, int error);
+
 /* The word as it can be run: ./webui.sh, "python launch.py", or as it is. */
 void hint_program(const char *word, char *out, size_t capacity);
 

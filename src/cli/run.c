@@ -310,7 +310,7 @@ static void stop_asked(void) {
 }
 
 static int not_started(void) {
-    int error = run.launch.exec_error;
+    int error = hint_error(run.command[0], run.launch.exec_error);
     char hint[512];
     hint_not_started(run.command, hint, sizeof hint);
     complain("%s cannot be run: %s%s", run.command[0], strerror(error), hint);
