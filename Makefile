@@ -84,9 +84,11 @@ $(BUILD)/libvramgc.so: $(LIB_OBJECTS) $(BUILD)/exports.map
 
 # --- the command, the simulated device, and the tests: each where it lives ---
 
-# How many tests run side by side: most of them wait. Only `make check-deep` runs those that are tagged.
+# How many tests run side by side: most of them wait. Only `make check-deep` runs those that are tagged. Every test finds the same
+# around it (tests/surroundings.bash), whatever is in the environment here.
 BATS_JOBS ?= 4
-BATS := bats --timing --jobs $(BATS_JOBS)
+AS_NEW := tests/as_new
+BATS := $(AS_NEW) bats --timing --jobs $(BATS_JOBS)
 BATS_QUICK := $(BATS) --filter-tags '!deep,!python'
 
 # What `make check` runs is built before: steps that run side by side build nothing.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The test instrument itself: what c10drive says of PyTorch's allocator, and that it notices what
 # it is there to notice. Each test runs with every release in C10_VERSIONS.
+load ../surroundings
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit

@@ -1,6 +1,8 @@
 # How tests call PyTorch's own allocator (c10drive) on the simulated device, with the library in front. Each test runs against every
 # release in C10_VERSIONS, with the library in VRAMGC_LIBRARY (tests/mutants/ puts a broken one there).
 
+load ../surroundings
+
 # begin: at the top of the repository, with no setting but those that the tests share.
 begin() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
@@ -8,7 +10,7 @@ begin() {
     versions=${C10_VERSIONS:-$NEWEST_RELEASE}
     library=${VRAMGC_LIBRARY:-$PWD/build/libvramgc.so}
     local mutant=${VRAMGC_MUTANT:-}
-    unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF PYTORCH_NO_CUDA_MEMORY_CACHING
+    unset "${!VRAMGC_@}"
     export VRAMGC_ALLOC_CONF=keep VRAMGC_LOG=warn ${mutant:+VRAMGC_MUTANT="$mutant"}
     export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state # nothing is proven but with --proven
 }

@@ -229,10 +229,10 @@ TEXT
 # What a driver's library does that root starts: it makes the node itself. Then there is nothing behind it.
 @test "doctor: what the driver's library makes itself is no driver; a machine with the driver but without the node is a container" {
     setup_device
-    SEEN_MODULE=no run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
+    SEEN_MODULE=no run env LD_PRELOAD="$built/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
     equal "$status" 1
     says ': the NVIDIA driver is not loaded on this machine. Install it, or load it; '
-    SEEN_MODULE=yes run env LD_PRELOAD="$E2E_BUILD/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
+    SEEN_MODULE=yes run env LD_PRELOAD="$built/libmakes_node.so" SIMGPU_DEVICES=0 "$vramgc" doctor
     says 'the NVIDIA driver is loaded, but there is no /dev/nvidiactl: the container was started without --gpus all'
 }
 
@@ -243,7 +243,7 @@ TEXT
     says 'driver 570 (CUDA 12.8);'
     for line in 'NVIDIA UNIX x86_64 Kernel Module  570.133.07  Fri Mar 14 13:12:07 UTC 2025' \
         'NVIDIA UNIX Open Kernel Module for x86_64  570.133.07  Release Build  (dvs-builder@U22-I3-AE18-23-3)  Fri Mar 14 12:57:14 UTC 2025'; do
-        SEEN_VERSION=$line LD_PRELOAD=$E2E_BUILD/libmakes_node.so run "$vramgc" doctor
+        SEEN_VERSION=$line LD_PRELOAD=$built/libmakes_node.so run "$vramgc" doctor
         says 'driver 570.133.07 (CUDA 12.8);'
     done
 }

@@ -2,14 +2,14 @@
 # shellcheck disable=SC2154
 # The statistics file after every way in which a process can end, and the silence of those that never use CUDA. The program is
 # Python with the runtime opened by ctypes, on the simulated device; its libraries are built by `make hook`.
+load ../surroundings
 
 setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     hook=$top/build/hook
     library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
-    unset "${!VRAMGC_@}" "${!SIMGPU_@}" 2>/dev/null || true
+    unset "${!VRAMGC_@}"
     export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state VRAMGC_OUT=vramgc-%e.%p.vramgc
-    unset LD_PRELOAD PYTHONPATH
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"
     cd "$BATS_TEST_TMPDIR/cwd" || return 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # A real PyTorch program (job.py) under the launcher in each mode: its tensors are right, and the report says what the mode is for.
+load ../surroundings
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
@@ -7,7 +8,7 @@ setup() {
     [ -x "$python" ] || skip "no PyTorch under build/venv"
     local mutant=${VRAMGC_MUTANT:-}
     vramgc=build/${mutant:+mutants/}vramgc
-    unset "${!VRAMGC_@}" PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF LD_PRELOAD
+    unset "${!VRAMGC_@}"
     [ -z "$mutant" ] || export VRAMGC_MUTANT=$mutant
     export SIMGPU_DATA_LIMIT=0 VRAMGC_OUT=$BATS_TEST_TMPDIR/job.vramgc
     weights_bytes=$((64 << 20))

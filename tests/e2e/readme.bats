@@ -31,7 +31,7 @@ follow() {
         'make && sudo make install' | 'make && make install prefix='*)
             local at=$work/system/usr/local where=DESTDIR=$work/system
             [[ $1 == *sudo* ]] || at=$work/system/.local where=${1##* }
-            HOME=$work/system make -C "$top" BUILD="$(dirname "${VRAMGC_UNDER_TEST:-$top/build/vramgc}")" install "$where"
+            HOME=$work/system make -C "$top" BUILD="$(dirname "$built")" install "$where"
             contains "$("$at/bin/vramgc" env)" "$at/lib/vramgc/libvramgc.so"
             ;;
         'vramgc prove')

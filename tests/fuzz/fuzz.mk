@@ -25,7 +25,7 @@ $(FUZZ)/fuzz_report: $(FUZZ_SOURCES) $(FUZZ)/main.o $(FUZZ_HEADERS)
 
 .PHONY: fuzz fuzz-check
 fuzz-check: $(FUZZ)/mutate
-	@$(FUZZ)/mutate $(FUZZ_CHECK_SECONDS)
+	@$(AS_NEW) $(FUZZ)/mutate $(FUZZ_CHECK_SECONDS)
 
 fuzz: $(FUZZ)/fuzz_report
 	@mkdir -p $(FUZZ)/corpus

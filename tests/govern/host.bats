@@ -1,5 +1,8 @@
 #!/usr/bin/env bats
 # Host memory's allocators bear it that another thread has them give back, whatever the program's threads do.
+load ../surroundings
+
+setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
 # stress SECONDS: 64 threads, under each allocator that the loader finds.
 stress() {

@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
 # What runs on a borrowed machine, from a folder that has only what travels (tracked files without .git, and what was put beside
 # them), without a network, on the simulated device. It makes nothing and fetches nothing.
+load ../surroundings
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
     top=$PWD carried=$BATS_FILE_TMPDIR/carried PYTHON=$PWD/build/venv/bin/python
-    unset "${!VRAMGC_@}" "${!SIMGPU_@}" LD_PRELOAD
+    unset "${!VRAMGC_@}"
     alone=()
     ! unshare -rn true 2>/dev/null || alone=(unshare -rn) # else a proxy that nobody answers stands for it
     export top carried PYTHON alone="${alone[*]}" http_proxy=http://127.0.0.1:9 https_proxy=http://127.0.0.1:9

@@ -5,10 +5,10 @@
 gpu: all
 
 gpu-unit:
-	PYTHONPYCACHEPREFIX=$(CURDIR)/build/pycache python3 -m unittest tests/gpu/test_gpu.py
+	$(AS_NEW) PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/gpu/test_gpu.py
 
 gpu-check: gpu sim gpu-unit
 	@rm -f $(BUILD)/gpu/card
 	@mkdir -p $(BUILD)/gpu
-	SIMGPU_CARD=$(abspath $(BUILD)/gpu/card) scripts/simgpu --mem 8GiB -- tests/gpu/run --short
-	bats --timing tests/gpu/carried.bats
+	$(AS_NEW) SIMGPU_CARD="$(abspath $(BUILD)/gpu/card)" scripts/simgpu --mem 8GiB -- tests/gpu/run --short
+	$(AS_NEW) bats --timing tests/gpu/carried.bats

@@ -8,7 +8,6 @@ setup() {
     library=${VRAMGC_LIBRARY:-$root/build/libvramgc.so}
     scratch=$BATS_TEST_TMPDIR
     export VRAMGC_OUT=$scratch/run.vramgc
-    unset "${!SIMGPU_@}" 2>/dev/null || true
 }
 
 # on FOLDER... -- COMMAND...: the libraries in the folders, and vramgc in front. It gets no thread: the background thread adds what a pool

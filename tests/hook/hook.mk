@@ -198,7 +198,7 @@ endef
 $(foreach s,plain tsan asan,$(eval $(call HOOK_STRESS,$(s))))
 
 # $(call HOOK_RUN,NAME,OPERATIONS): the statistics file goes beside the program.
-HOOK_RUN = @rm -f build/$(1)/stress.vramgc*; TSAN_OPTIONS="suppressions=tests/hook/tsan.supp halt_on_error=1" \
+HOOK_RUN = @rm -f build/$(1)/stress.vramgc*; $(AS_NEW) TSAN_OPTIONS="suppressions=tests/hook/tsan.supp halt_on_error=1" \
     ASAN_OPTIONS=detect_leaks=0 build/$(1)/stress build/$(1)/stress.vramgc $(2)
 
 .PHONY: hook-tsan hook-asan hook-stress

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The set-up scripts on machines that lack something: a PATH of links stands for such a machine.
+load ../surroundings
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit

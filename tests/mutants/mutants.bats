@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Takes the care out of the source, one place at a time, and sees tests fail: so each place is needed, and the tests can fail. The
 # places are those that the source names, MUTANT(name, right, wrong): see src/base/mutant.h. `make mutants-check` builds what this needs.
+load ../surroundings
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit

@@ -1,9 +1,10 @@
 #!/usr/bin/env bats
 # vramgc prove on the simulated device: what it finds, what it writes down, and what it must find on a device that cheats.
+load ../surroundings
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
-    unset "${!VRAMGC_@}" "${!SIMGPU_@}" LD_PRELOAD
+    unset "${!VRAMGC_@}"
     export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state
 }
 

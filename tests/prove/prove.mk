@@ -8,7 +8,7 @@ $(PROVEN): $(BUILD)/vramgc | sim
 	@rm -rf $(@D)
 	@mkdir -p $(@D)
 	@echo "  PROVE $(@D)"
-	@SIMGPU_CARD=$(abspath $(@D))/card XDG_STATE_HOME=$(abspath $(@D)) scripts/simgpu --devices 2 -- $(BUILD)/vramgc prove --quick --verbose > $(@D)/log 2>&1 || { cat $(@D)/log; exit 1; }
+	@$(AS_NEW) SIMGPU_CARD="$(abspath $(@D))/card" XDG_STATE_HOME="$(abspath $(@D))" scripts/simgpu --devices 2 -- $(BUILD)/vramgc prove --quick --verbose > $(@D)/log 2>&1 || { cat $(@D)/log; exit 1; }
 	@touch $@
 
 .PHONY: proven prove-check prove-deep

@@ -54,7 +54,7 @@ $(SIM_TEST_BUILD)/test_driver_%: tests/sim/test_driver_%.c tests/sim/test_driver
 
 .PHONY: check-sim-driver
 check-sim-driver: $(SIM_DRIVER_TESTS)
-	@set -e; for test in $(SIM_DRIVER_TESTS); do echo "$$test"; timeout 900 $$test $(SIM_DRIVER_NAMES); done
+	@set -e; for test in $(SIM_DRIVER_TESTS); do echo "$$test"; $(AS_NEW) timeout 900 $$test $(SIM_DRIVER_NAMES); done
 
 # The address sanitizer runs all tests, the thread sanitizer those with threads. Both builds are
 # separate; SIM_VARIANT names them.
@@ -68,6 +68,6 @@ check-sim-sanitize:
 	    $(SIM_AGAIN) SIM_VARIANT=-tsan SIM_SANITIZE=-fsanitize=thread check-sim-stress
 
 check-sim-stress: $(filter %_stress %_stream %_threads,$(SIM_DRIVER_TESTS))
-	@set -e; for test in $^; do echo "$$test"; timeout 300 $$test; done
+	@set -e; for test in $^; do echo "$$test"; $(AS_NEW) timeout 300 $$test; done
 
 check-build: $(SIM_DRIVER_TESTS)

@@ -96,7 +96,7 @@ endef
 $(foreach m,11 12 13,$(eval $(call SIM_TEST,$(m))))
 
 sim-check: sim $(SIM_TESTS)
-	@for test in $(SIM_TESTS); do echo "== $$test"; LD_LIBRARY_PATH=$(SIM)/driver $$test || exit 1; done
+	@for test in $(SIM_TESTS); do echo "== $$test"; $(AS_NEW) LD_LIBRARY_PATH=$(SIM)/driver $$test || exit 1; done
 	$(BATS) tests/sim/simgpu.bats
 
 .PHONY: sim-check

@@ -2,6 +2,7 @@
 # The engine alone on a small driver: under many threads (threads.c), and call by call (alone.c, decay.c). BUILDS: which builds of it
 # (plain, tsan, asan; standard: plain); SECONDS_EACH: how long many threads work on it.
 # WHOLE=whole: the driver tells of the whole context at once.
+load ../surroundings
 
 setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
 
