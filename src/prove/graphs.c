@@ -46,6 +46,10 @@ bool graphs_begin(void) {
     return cu.cuGraphInstantiateWithFlags != NULL; /* driver 11.4 */
 }
 
+void graphs_stop(void) {
+    atomic_store(&self.running, false);
+}
+
 bool graphs_over(void) {
     return !atomic_load(&self.running);
 }
@@ -187,13 +191,13 @@ void graphs_run(struct vm *vm, uint64_t end_ns) {
     self.vm = vm;
     works("a thread's cuCtxSetCurrent", driver_bind());
     works("cuStreamCreate", cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (unsigned number = 1; !self.failed; number++) {
+    for (unsigned number = 1; !self.failed && !graphs_over(); number++) {
         uint64_t now_ns = clock_ns();
         if (now_ns >= end_ns && (enough() || now_ns >= end_ns + GIVE_UP_NS))
             break;
         make_one(stream, number);
     }
-    atomic_store(&self.running, false);
+    graphs_stop();
 }
 
 enum outcome graphs_judge(struct text *said) {

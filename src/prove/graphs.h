@@ -16,5 +16,8 @@ void graphs_run(struct vm *vm, uint64_t end_ns);
 bool graphs_begin(void);
 bool graphs_over(void);
 
+/* None is captured from now on: a card that has failed has nothing more to show. */
+void graphs_stop(void);
+
 /* The captures and replays that worked, or the first call that failed. */
 enum outcome graphs_judge(struct text *said);

@@ -65,6 +65,7 @@ static CUresult leave_free(size_t room) {
 
 static bool fails(struct worker *worker, const char *why) {
     worker->failed = why;
+    graphs_stop();
     return false;
 }
 
