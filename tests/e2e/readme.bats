@@ -25,7 +25,7 @@ user_folder() {
 # Runs a command of the README where it changes nothing but the test's own folder, and looks at what it said.
 follow() {
     case $1 in
-        'sudo apt install gcc '* | 'make deb && sudo apt install '* | 'make wheel && pip install '*) ;; # packages.bats, in bare systems
+        'sudo apt install git gcc '* | 'make deb && sudo apt install '* | 'make wheel && pip install '*) ;; # packages.bats, in bare systems
         'sudo dnf install gcc '* | 'sudo pacman -S '*) ;; # of systems that no test has, as the README says
         make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
         'make && sudo make install' | 'make && make install prefix='*)
