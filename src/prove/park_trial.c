@@ -141,8 +141,8 @@ static enum outcome park_often(pid_t child, struct trial *trial, struct text *sa
     if (!contents_are_right(trial, child, said))
         return CHECK_FAILED;
     text_format(said, "%d times %zu MiB: out %.1f ms, back %.1f ms each", CYCLES,
-                BLOCKS * block_bytes >> 20, (double)ns[0] / CYCLES / 1e6,
-                (double)ns[1] / CYCLES / 1e6);
+                BLOCKS * block_bytes >> 20, (double)ns[0] / (double)CYCLES / 1e6,
+                (double)ns[1] / (double)CYCLES / 1e6);
     return CHECK_PASSED;
 }
 

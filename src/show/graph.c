@@ -27,8 +27,8 @@ struct graph {
 };
 
 static size_t column_of(uint64_t time_ns, uint64_t end_ns) {
-    double place = (double)time_ns / (double)end_ns * COLUMNS;
-    return place < COLUMNS ? (size_t)place : COLUMNS - 1;
+    double place = (double)time_ns / (double)end_ns * (double)COLUMNS;
+    return place < (double)COLUMNS ? (size_t)place : COLUMNS - 1;
 }
 
 /* What Python frees as it ends is no work. */
@@ -63,7 +63,7 @@ static void fill_columns(struct graph *graph) {
 
 static void write_row(FILE *out, const struct graph *graph, size_t row) {
     char line[COLUMNS + 1];
-    double step = graph->top_bytes / ROWS, low = step * (double)row;
+    double step = graph->top_bytes / (double)ROWS, low = step * (double)row;
     for (size_t i = 0; i < COLUMNS; i++) {
         const struct column *column = &graph->columns[i];
         line[i] = column->live > low + step / 2   ? '#'
