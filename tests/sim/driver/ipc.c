@@ -19,7 +19,7 @@ struct ticket {
 };
 _Static_assert(sizeof(struct ticket) <= CU_IPC_HANDLE_SIZE, "fits the handle");
 
-static const char magic[8] = "simgpuIP";
+static const char magic[] = "simgpuIP";
 
 /* What a context has opened, by the id of the allocation. */
 struct import {
@@ -39,7 +39,7 @@ static CUresult make_ticket(struct ticket *ticket, const struct block *block) {
     int file = phys_share(block->phys);
     if (file < 0 || fstat(file, &status) != 0)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    memcpy(ticket->magic, magic, sizeof magic);
+    memcpy(ticket->magic, magic, sizeof ticket->magic);
     ticket->process = getpid();
     ticket->file = file;
     ticket->device = block->device->ordinal;
@@ -134,7 +134,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle, unsigned
     if (out == NULL || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
         return CUDA_ERROR_INVALID_VALUE;
     BEGIN(NEED_CONTEXT);
-    if (memcmp(ticket.magic, magic, sizeof magic) != 0)
+    if (memcmp(ticket.magic, magic, sizeof ticket.magic) != 0)
         END(CUDA_ERROR_INVALID_HANDLE);
     if (ticket.process == getpid())
         END(CUDA_ERROR_INVALID_CONTEXT);
