@@ -288,7 +288,8 @@ static int timed_copies(void) {
 static void a_card_takes_its_time(void **state) {
     (void)state;
     int card = WEXITSTATUS(child_with("SIMGPU_LATENCY", "card", timed_copies));
-    assert_in_range(card, 4, 250); /* 100 x 50 us by the table; more on a busy machine. */
+    assert_true(card >= 4); /* 100 x 50 us by the table; more on a busy machine. */
+    assert_true(card <= 250);
 }
 
 static void pairs(void) {
