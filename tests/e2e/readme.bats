@@ -26,7 +26,7 @@ user_folder() {
 follow() {
     case $1 in
         'sudo apt install git gcc '* | 'make deb && sudo apt install '* | 'make wheel && pip install '*) ;; # packages.bats, in bare systems
-        'sudo dnf install gcc '* | 'sudo pacman -S '*) ;; # of systems that no test has, as the README says
+        'sudo dnf install git gcc '* | 'sudo pacman -S '*) ;; # of systems that no test has, as the README says
         make | make\ [a-z]*) make -C "$top" -n ${1#make} >/dev/null ;;
         'make && sudo make install' | 'make && make install prefix='*)
             local at=$work/system/usr/local where=DESTDIR=$work/system
