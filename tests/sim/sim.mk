@@ -78,6 +78,11 @@ sim-vendor-if-torch: sim-runtimes
 	@if [ -n "$(SIM_PYTHON)" ] && $(SIM_PYTHON) tests/sim/gen/find_torch.py >/dev/null; then \
 	    $(SIM_MAKE_VENDOR); fi
 
+# Tests of a whole PyTorch have it made before its stand-ins are.
+ifneq ($(filter e2e-check vm-python govern-python mutants-check lab-check gpu-check,$(MAKECMDGOALS)),)
+sim-vendor-if-torch: | lab-venv
+endif
+
 .PHONY: sim sim-runtimes sim-vendor sim-vendor-if-torch
 
 # --- tests ---
