@@ -69,19 +69,20 @@ told"
 }
 
 @test "run --on: a command that the end cuts off is named" {
-    run_apart "$vramgc" run --no-summary --on 'oom:sleep 9912' "$user" -c :
-    equal "$errors" 'vramgc: --on oom: `sleep 9912` was ended 5 s after the program'
-    run_apart "$vramgc" run --no-summary --on 'oom:!touch began; exec sleep 9912' "$user" -c 'sh "$1" began; exec "$0" -c :' "$user" "$work/until"
-    equal "$errors" 'vramgc: --on oom: `touch began; exec sleep 9912` was ended 5 s after the program, and not told what came meanwhile'
-    equal "$(pgrep -f "^sleep 991[2]" || true)" ''
+    nap=9912.$$ # nobody else on this machine sleeps so long
+    run_apart "$vramgc" run --no-summary --on "oom:sleep $nap" "$user" -c :
+    equal "$errors" "vramgc: --on oom: \`sleep $nap\` was ended 5 s after the program"
+    run_apart "$vramgc" run --no-summary --on "oom:!touch began; exec sleep $nap" "$user" -c 'sh "$1" began; exec "$0" -c :' "$user" "$work/until"
+    equal "$errors" "vramgc: --on oom: \`touch began; exec sleep $nap\` was ended 5 s after the program, and not told what came meanwhile"
+    equal "$(pgrep -fx "sleep $nap" || true)" ''
 }
 
 @test "run --on: commands that hang, crash, are missing or fill the screen change nothing for the program" {
-    mkfifo never
+    mkfifo "never.$$"
     printf '#!/no/such/interpreter\n' >broken
     chmod +x broken
-    run_apart timeout 60 "$vramgc" run --no-summary --on 'oom:sleep 9911' --on 'oom:!kill -SEGV $$' --on 'oom:./broken' \
-        --on 'oom:!trap "" TERM INT HUP; echo from the command; touch began; cat never' \
+    run_apart timeout 60 "$vramgc" run --no-summary --on "oom:sleep 9911.$$" --on 'oom:!kill -SEGV $$' --on 'oom:./broken' \
+        --on 'oom:!trap "" TERM INT HUP; echo from the command; touch began; cat never*' \
         "$user" -c 'sh "$1" began && echo from the program; exit 7' - "$work/until"
     equal "$status:$output" '7:from the program'
     contains "$errors" 'from the command'
@@ -91,8 +92,8 @@ told"
     "$vramgc" run --no-summary --on 'oom:!echo words; sleep 1; touch slow' "$user" -c : >&- 2>&-
     [ -e slow ]
     # What did not end by itself is gone with the run.
-    equal "$(pgrep -f "^sleep 991[1]" || true)" ''
-    equal "$(pgrep -f "^cat neve[r]" || true)" ''
+    equal "$(pgrep -fx "sleep 9911.$$" || true)" ''
+    equal "$(pgrep -fx "cat never.$$" || true)" ''
 }
 
 @test "run --on: the program has no child, no file and no signal of ours; killed, nobody of us stays" {
@@ -221,11 +222,11 @@ told"
     run_apart "$vramgc" watch
     equal "$status" 2
     contains "$errors" "vramgc watch --on 'oom:notify-send vramgc {}'"
-    "$vramgc" watch --test --on 'oom:sleep 9913' 3>&- &
-    until pgrep -f '^sleep 991[3]'; do sleep 0.05; done
+    "$vramgc" watch --test --on "oom:sleep 9913.$$" 3>&- &
+    until pgrep -fx "sleep 9913.$$"; do sleep 0.05; done
     kill "$!"
     wait "$!" || equal "$?" 143
-    equal "$(pgrep -f '^sleep 991[3]' || true)" ''
+    equal "$(pgrep -fx "sleep 9913.$$" || true)" ''
 }
 
 # alone LINES: in a machine of their own, so that no other test's programs run there.
@@ -237,11 +238,12 @@ alone() {
 }
 
 @test "watch: programs that begin later, under LD_PRELOAD alone; what was before is not told" {
-    export vramgc library user work
+    export vramgc library user work make_file
     alone '
         LD_PRELOAD=$library "$user" "$work/until" end &
         before=$!
-        sleep 3 # what began no longer ago is looked at from its start
+        until ls vramgc-*.vramgc >ls; do sleep 0.05; done
+        "$make_file" clock "$work/clock" 86410 # 10 s later: what began no longer ago is looked at from its start
         "$vramgc" watch --on "oom:$work/told oom" 2>said &
         watch=$!
         until [ -s said ]; do sleep 0.05; done
