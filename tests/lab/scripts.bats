@@ -78,6 +78,45 @@ machine() {
     grep -q 'install .*bats clang$' "$BATS_TEST_TMPDIR/apt"
 }
 
+# old_python NAME: a command that says it is Python 3.10
+old_python() {
+    printf '%s\n' '#!/bin/sh' \
+        'exec /usr/bin/python3 -c "import sys; sys.version_info = (3, 10, 12); exec(sys.argv[2])" "$@"' >"$1"
+    chmod +x "$1"
+}
+
+@test "setup-system: a package that apt does not know keeps no other from being installed" {
+    machine 0 bats clang
+    # Refuses two at a time, as where one of them is unknown.
+    printf '#!/bin/sh\necho "$@" >>%s/apt\ncase "$*" in *bats\ clang*) exit 100 ;; esac\n' "$BATS_TEST_TMPDIR" >"$bin/apt-get"
+    PATH=$bin run scripts/setup-system
+    [ "$status" = 1 ]
+    grep -q 'install [^=]*=0 bats$' "$BATS_TEST_TMPDIR/apt"
+    grep -q 'install [^=]*=0 clang$' "$BATS_TEST_TMPDIR/apt"
+}
+
+@test "setup-system: where python3 is too old a newer one beside it is named" {
+    machine 1000 python3 python3.11 python3.12 python3.13 python3.14
+    old_python "$bin/python3"
+    PATH=$bin run scripts/setup-system --for demo
+    [ "$status" = 1 ]
+    [ "$output" = "setup-system: missing: python3.11-venv; as root: apt-get update && apt-get install python3.11-venv" ]
+    PATH=$bin run scripts/setup-system --for build
+    [ "$status" = 0 ]
+}
+
+@test "setup-system: nothing but an old Python to be had: the newer one is installed in the same call" {
+    machine 0 python3 python3.11 python3.12 python3.13 python3.14
+    old_python "$BATS_TEST_TMPDIR/old"
+    printf '#!/bin/sh\necho "$@" >>%s/apt\ncase "$*" in *python3\ *) cp %s/old %s/python3 ;; esac\n' \
+        "$BATS_TEST_TMPDIR" "$BATS_TEST_TMPDIR" "$bin" >"$bin/apt-get"
+    PATH=$bin run scripts/setup-system --for demo
+    [ "$status" = 1 ]
+    [[ ${lines[-1]} == "setup-system: missing: python3.11-venv; "* ]]
+    grep -q 'install .*python3 python3-pip python3-venv$' "$BATS_TEST_TMPDIR/apt"
+    grep -q 'install [^=]*=0 python3.11-venv$' "$BATS_TEST_TMPDIR/apt"
+}
+
 @test "setup-system: a wrong call is status 2" {
     for words in '--for nothing' '--for' 'check' '--what'; do
         # shellcheck disable=SC2086 # words are words
@@ -94,6 +133,26 @@ machine() {
     PYTHON=/nowhere/python run scripts/setup-python
     [ "$status" = 1 ]
     [ "$output" = "setup-python: PYTHON=/nowhere/python cannot import torch" ]
+}
+
+@test "setup-python: where bats is too old there is another one in build/bats, once" {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/scripts" "$tree/tests/lab"
+    cp scripts/setup-python "$tree/scripts"
+    cp tests/lab/scripts.bats "$tree/tests/lab"
+    machine 1000 bats
+    printf '#!/bin/sh\necho "Bats 1.2.1"\n[ "$*" = --version ]\n' >"$bin/bats"
+    # Has torch, as far as is asked, and pip.
+    printf '#!/bin/sh\n[ "$1" = -c ] || exec %s/build/venv/bin/python "$@"\n' "$PWD" >"$BATS_TEST_TMPDIR/python"
+    chmod +x "$bin/bats" "$BATS_TEST_TMPDIR/python"
+    PATH=$bin PYTHON=$BATS_TEST_TMPDIR/python run "$tree/scripts/setup-python"
+    [[ $output != *"pip could not fetch"* ]] || skip "SKIPPED: no network"
+    [ "$status" = 0 ]
+    [[ $output == "== bats: Bats 1.2.1 is too old"* ]]
+    run "$tree/build/bats/bin/bats" --filter-tags none --count "$tree/tests/lab/scripts.bats"
+    [ "$output" = 0 ]
+    PATH=$bin PYTHON=$BATS_TEST_TMPDIR/python run "$tree/scripts/setup-python"
+    [ -z "$output" ]
 }
 
 @test "setup-python: the versions installed are those that are pinned" {
