@@ -78,6 +78,15 @@ machine() {
     grep -q 'install .*bats clang$' "$BATS_TEST_TMPDIR/apt"
 }
 
+@test "setup-system: who builds needs pip, which fetches the headers of CUDA" {
+    machine 1000 python3
+    printf '#!/bin/sh\n[ "$2" != "import pip" ] || exit 1\nexec /usr/bin/python3 "$@"\n' >"$bin/python3"
+    chmod +x "$bin/python3"
+    PATH=$bin run scripts/setup-system --for build
+    [ "$status" = 1 ]
+    [ "$output" = "setup-system: missing: python3-pip; as root: apt-get update && apt-get install python3-pip" ]
+}
+
 # old_python NAME: a command that says it is Python 3.10
 old_python() {
     printf '%s\n' '#!/bin/sh' \
