@@ -90,6 +90,8 @@ BATS_JOBS ?= 4
 AS_NEW := tests/as_new
 BATS := $(AS_NEW) bats --timing --jobs $(BATS_JOBS)
 BATS_QUICK := $(BATS) --filter-tags '!deep,!python'
+# Where the system's bats is too old scripts/setup-python puts one there.
+export PATH := $(CURDIR)/build/bats/bin:$(PATH)
 
 # What `make check` runs is built before: steps that run side by side build nothing.
 .PHONY: check-build

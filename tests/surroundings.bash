@@ -5,7 +5,7 @@
 # What is kept of the environment: where commands are, how the network is reached, what builds take, what a test can be told.
 kept='PATH|PWD|SHLVL|_|HOME|TMPDIR|CI|PYENV_.*|OPENBLAS_.*'
 kept+='|.*_(proxy|PROXY)|PIP_.*|.*SSL.*|.*CA_(BUNDLE|CERTS)|DEBIAN_FRONTEND'
-kept+='|CC|CXX|CFLAGS|CPPFLAGS|LDFLAGS|WERROR|SIM_CC|TOOLKIT_INCLUDE|PYTHON|PYTHONPYCACHEPREFIX|SOURCE_DATE_EPOCH'
+kept+='|CC|CXX|CFLAGS|CPPFLAGS|LDFLAGS|WERROR|SIM_CC|TOOLKIT_INCLUDE|PYTHON|SOURCE_DATE_EPOCH'
 kept+='|BATS_.*|CHECK_.*|SEED|SEEDS|SECONDS_EACH|RUNS|TAGS|BUILDS|C10_VERSIONS|SWEEP_FULL|UPDATE_GOLDEN|E2E_BUILD'
 kept+='|VRAMGC_(LIBRARY|MUTANT)|C10DRIVE_PATIENCE_MS|(ASAN|TSAN|UBSAN)_OPTIONS'
 
@@ -18,7 +18,9 @@ if [ -z "${IN_SURROUNDINGS:-}" ]; then
     # Where python3 is a script that looks for Python, as pyenv's is, a test would see bash first.
     name=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))' 2>/dev/null)
     [ ! "$name/python3" -ef "$(command -v python3)" ] && [ -x "$name/python3" ] && PATH=$name:$PATH
-    export IN_SURROUNDINGS=yes LC_ALL=C.UTF-8 TZ=UTC TERM=dumb
+    # Python compiles PyTorch once, not in each process, and writes nothing beside it.
+    PYTHONPYCACHEPREFIX=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/pycache
+    export PYTHONPYCACHEPREFIX IN_SURROUNDINGS=yes LC_ALL=C.UTF-8 TZ=UTC TERM=dumb
 fi
 unset kept name
 umask 022

@@ -26,7 +26,8 @@ def take(mib):
 def give(pointer):
     return runtime.cudaFree(pointer)
 TEXT
-    export PYTHONPATH=$BATS_TEST_TMPDIR PYTHONDONTWRITEBYTECODE=1
+    # Python 3.12 warns where a process with threads forks, and vramgc's counts.
+    export PYTHONPATH=$BATS_TEST_TMPDIR PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=ignore::DeprecationWarning
 }
 
 # with COMMAND...: vramgc in front; status, output (both streams), as `run` does.

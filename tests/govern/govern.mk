@@ -50,4 +50,4 @@ govern-deep: govern-tools c10drive-deep
 	$(BATS) --filter-tags deep tests/govern
 
 govern-python: govern-tools
-	$(AS_NEW) PYTHONPYCACHEPREFIX=build/pycache $(GOVERN_PYTHON) -m unittest -v tests/govern/test_python.py
+	$(AS_NEW) $(GOVERN_PYTHON) -m unittest -v tests/govern/test_python.py

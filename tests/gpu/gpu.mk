@@ -5,7 +5,7 @@
 gpu: all
 
 gpu-unit:
-	$(AS_NEW) PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/gpu/test_gpu.py
+	$(AS_NEW) python3 -m unittest tests/gpu/test_gpu.py
 
 gpu-check: gpu sim gpu-unit
 	@rm -f $(BUILD)/gpu/card

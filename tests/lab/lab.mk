@@ -8,9 +8,9 @@ lab-venv:
 
 # A test of the lab needs no PyTorch, so the system's Python will do.
 lab-unit:
-	$(AS_NEW) PYTHONPYCACHEPREFIX=build/pycache python3 -m unittest tests/lab/test_lab.py tests/lab/test_default.py
+	$(AS_NEW) python3 -m unittest tests/lab/test_lab.py tests/lab/test_default.py
 	$(BATS) tests/lab/scripts.bats
 
 lab-check: lab-venv all sim proven
-	$(AS_NEW) PYTHONPYCACHEPREFIX=build/pycache $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py tests/lab/test_told.py
+	$(AS_NEW) $(LAB_PYTHON) -m unittest -v tests/lab/test_workloads.py tests/lab/test_told.py
 	$(AS_NEW) scripts/lab --same --workloads sd15 --settings default --fresh

@@ -76,5 +76,6 @@ int sim_unsupported(const char *name) {
     if (result != CUDA_SUCCESS)
         return (int)result;
     sim_log(1, "%s is not simulated", name);
-    return (int)sim_end(name, CUDA_ERROR_NOT_SUPPORTED);
+    result = fail_code(name, NULL);
+    return (int)sim_end(name, result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED);
 }
