@@ -161,6 +161,13 @@ static void end(struct captured *one) {
         fails("the engine does not know its segment", CUDA_SUCCESS);
 }
 
+/* Where nothing can be had the card is full just now, or has failed. */
+static void look_at_card(CUstream stream) {
+    CUresult answer = cu.cuStreamQuery(stream);
+    if (answer != CUDA_ERROR_NOT_READY)
+        works("cuStreamQuery", answer);
+}
+
 /* Blocks of one page and a half. */
 static void make_one(CUstream stream, unsigned number) {
     struct captured one = {
@@ -174,6 +181,8 @@ static void make_one(CUstream stream, unsigned number) {
     if (possible && capture(&one, number % MODES) && one.live[AFTER])
         replay(&one);
     end(&one);
+    if (!possible)
+        look_at_card(stream);
     sleep_ns(MILLISECOND_NS); /* the others have their turn */
 }
 
