@@ -41,7 +41,7 @@ cli-check: e2e
 e2e-check: e2e proven c10drive sim
 	@$(E2E_BATS) $(BATS_QUICK) tests/e2e
 
-e2e-deep: e2e proven
+e2e-deep: e2e proven c10drive sim
 	@scripts/bare-systems
 	@scripts/fetch-promtool
 	@scripts/fetch-perfetto

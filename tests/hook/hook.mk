@@ -212,7 +212,7 @@ hook-asan: build/asan/stress
 .PHONY: hook hook-check
 hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so libstatic_tls-504.so libstatic_tls-4096.so) $(HOOK_OTHERS)
 
-e2e-check: hook build/libvramgc.so sim
+e2e-check e2e-deep: hook build/libvramgc.so sim
 
 hook-check: hook build/libvramgc.so sim
 	@$(BATS) tests/hook

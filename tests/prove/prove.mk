@@ -16,8 +16,8 @@ proven: $(PROVEN)
 
 check-build: proven
 
-prove-check: proven
+prove-check: proven c10drive
 	$(BATS_QUICK) tests/prove
 
-prove-deep: proven
+prove-deep: proven c10drive
 	$(BATS) --filter-tags deep tests/prove

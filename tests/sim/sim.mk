@@ -79,7 +79,7 @@ sim-vendor-if-torch: sim-runtimes
 	    $(SIM_MAKE_VENDOR); fi
 
 # Tests of a whole PyTorch have it made before its stand-ins are.
-ifneq ($(filter e2e-check vm-python govern-python mutants-check lab-check gpu-check,$(MAKECMDGOALS)),)
+ifneq ($(filter e2e-check e2e-deep vm-python govern-python mutants-check lab-check gpu-check,$(MAKECMDGOALS)),)
 sim-vendor-if-torch: | lab-venv
 endif
 
