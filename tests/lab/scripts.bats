@@ -149,6 +149,7 @@ old_python() {
     mkdir -p "$tree/scripts" "$tree/tests/lab"
     cp scripts/setup-python "$tree/scripts"
     cp tests/lab/scripts.bats "$tree/tests/lab"
+    cp tests/surroundings.bash "$tree/tests"
     machine 1000 bats
     printf '#!/bin/sh\necho "Bats 1.2.1"\n[ "$*" = --version ]\n' >"$bin/bats"
     # Has torch, as far as is asked, and pip.
