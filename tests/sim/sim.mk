@@ -100,7 +100,7 @@ $(SIM)/%_$(1): tests/sim/%.c tests/sim/test_runtime.h $(SIM)/rt$(1)/$(SIM_SONAME
 endef
 $(foreach m,11 12 13,$(eval $(call SIM_TEST,$(m))))
 
-sim-check: sim $(SIM_TESTS)
+sim-check: sim $(SIM_TESTS) proven
 	@for test in $(SIM_TESTS); do echo "== $$test"; $(AS_NEW) LD_LIBRARY_PATH=$(SIM)/driver $$test || exit 1; done
 	$(BATS) tests/sim/simgpu.bats
 
