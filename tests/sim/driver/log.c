@@ -76,6 +76,6 @@ int sim_unsupported(const char *name) {
     if (result != CUDA_SUCCESS)
         return (int)result;
     sim_log(1, "%s is not simulated", name);
-    result = fail_code(name, NULL);
+    result = fail_code(name, __builtin_return_address(0)); /* the stub: who calls it is not known */
     return (int)sim_end(name, result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED);
 }
