@@ -149,7 +149,7 @@ systems() {
     suite=$(tail -1 <<<"$suites")
     # What `vramgc top` needs is left out: then make names it.
     curses='pkg-config libncurses-dev'
-    packages=$(sed -n "s/^sudo apt install \(gcc .*\) $curses$/\1/p" "$top/README.md")
+    packages=$(sed -n "s/^sudo apt install \(git gcc .*\) $curses$/\1/p" "$top/README.md")
     [ -n "$packages" ]
     IFS='|' read -r install undo < <(ways | grep '^make')
     bare "$suite"
