@@ -32,7 +32,7 @@ $(E2E)/vramgc-without-ncurses: $(filter-out %/top_screen.c.o,$(CLI_OBJECTS)) $(E
 .PHONY: e2e e2e-check e2e-deep cli-check
 e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so $(E2E)/libmakes_node.so $(E2E)/vramgc-without-ncurses
 
-E2E_BATS := $(AS_NEW) E2E_BUILD=$(E2E)
+E2E_BATS := E2E_BUILD=$(E2E)
 
 cli-check: e2e
 	@$(E2E_BATS) $(BATS) tests/e2e/run.bats tests/e2e/report.bats tests/e2e/readme.bats
