@@ -43,7 +43,7 @@ endif
 # --- the library ---
 
 LIB_ROOMS := base cuda hook process serve govern track python host heap policy vm store
-LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) src/hook/dlsym.S
+LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) $(wildcard src/hook/*.S)
 LIB_OBJECTS := $(patsubst src/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
 
 $(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
@@ -69,13 +69,20 @@ $(BUILD)/obj/hook/driver%.o: CFLAGS_ALL += -fpatchable-function-entry=16
 $(BUILD)/obj/%.S.o: src/%.S Makefile
 	@mkdir -p $(@D)
 	@echo "  AS   $<"
-	@$(CC) -c $< -o $@
+	@$(CC) -I$(BUILD) -c $< -o $@
+
+# What the driver has and the table has not.
+$(BUILD)/stubs.def: src/hooks.def scripts/exports Makefile | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@scripts/exports --stubs $(CC) $(CUDA_CPPFLAGS) > $@
+$(BUILD)/obj/hook/stubs.c.o: CPPFLAGS_ALL += -I$(BUILD)
+$(BUILD)/obj/hook/stubs.c.o $(BUILD)/obj/hook/stubs.S.o: $(BUILD)/stubs.def src/hook/stubs.h
 
 # The export list is what the table says, dlsym, and the public functions; no version node, because
 # only an unversioned symbol takes the place of cudaMalloc@libcudart.so.12 and of its sisters.
-$(BUILD)/exports.map: src/hooks.def include/vramgc.h scripts/exports
+$(BUILD)/exports.map: src/hooks.def $(BUILD)/stubs.def include/vramgc.h scripts/exports
 	@mkdir -p $(@D)
-	scripts/exports --map > $@
+	BUILD=$(BUILD) scripts/exports --map > $@
 
 $(BUILD)/libvramgc.so: $(LIB_OBJECTS) $(BUILD)/exports.map
 	@echo "  LINK $@"
@@ -132,7 +139,7 @@ seeds: check-build
 lint: all
 	@scripts/check-layers $(BUILD)
 	@scripts/check-style
-	@scripts/exports --check $(BUILD)/libvramgc.so
+	@BUILD=$(BUILD) scripts/exports --check $(BUILD)/libvramgc.so
 
 # Downloads and the Python environment stay.
 clean:

@@ -397,6 +397,8 @@ struct vramgc_file {
     uint64_t stop_asked;      /* 1: the launcher saw Ctrl-C, or another signal that ends programs */
     uint64_t cuda_driver;     /* e.g. 13000 */
     uint64_t capturing;       /* captures under way */
+    uint64_t parker;          /* the process that parks it by VRAMGC_PARK, and wakes it; 0: none */
+    uint64_t entered;         /* calls of the driver, beyond those in `hooks`, while it has one */
     char version[32];         /* of vramgc */
     char run_id[48];          /* of `vramgc run`, empty without it */
     char executable[256];
@@ -437,7 +439,6 @@ struct vramgc_file {
     struct vramgc_limits limits;
     uint64_t parked; /* 1: by `vramgc park`; else the process that is just parking or waking it */
     uint64_t asking; /* threads that ask the driver what is free: while parked they stand there */
-    uint64_t parker; /* the process that parks it by VRAMGC_PARK, and wakes it; 0: none */
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

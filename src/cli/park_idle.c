@@ -20,6 +20,10 @@ enum { MOST_PROGRAMS = 64 };
 #define PARKED_STEP_NS (5 * MILLISECOND_NS)
 /* How soon the card is looked at again where it has no room. */
 #define AGAIN_NS (SECOND_NS / 4)
+/* Without a card a question of the process's own state takes no time (hooks.def, ASK). Who waits so
+ * long for its answer stands in the driver, and is no thread that just was not given a processor.
+ */
+#define STANDS_NS (SECOND_NS / 10)
 /* One that another program asks for leaves once it has rested so long: a job has ended by then
  * (SLOW_AFTER_NS of govern/background_thread.c). */
 #define ASKED_NS (2 * SECOND_NS)
@@ -28,6 +32,7 @@ struct program {
     const char *path;
     struct vramgc_file *file;
     uint64_t calls, since_ns; /* what it had asked for by then */
+    uint64_t answered_ns;     /* when no thread of it stood in a question to the driver */
     uint64_t again_ns;        /* parked, and it wants to come back: not before */
     uint64_t parked_for;      /* the process that asked for it; 0: none */
     struct peer_slot *slot;   /* NULL: it asks nobody and is not asked */
@@ -49,9 +54,9 @@ static bool asks_only(const char *call) {
     return strcmp(call, "cudaMemGetInfo") == 0 || strcmp(call, "cuMemGetInfo_v2") == 0;
 }
 
-/* Counted before the driver is called. */
+/* Counted before the driver is called, where this process is told of as the one that parks. */
 static uint64_t calls_of(const struct vramgc_file *file) {
-    uint64_t calls = 0;
+    uint64_t calls = __atomic_load_n(&file->entered, __ATOMIC_RELAXED);
     for (uint64_t i = 0; i < file->hook_count && i < VRAMGC_MAX_HOOKS; i++)
         if (!asks_only(file->hooks[i].name))
             calls += __atomic_load_n(&file->hooks[i].calls, __ATOMIC_RELAXED);
@@ -140,6 +145,12 @@ static void wants_back(struct program *program, uint64_t now) {
     program->since_ns = now;
 }
 
+static bool stands(struct program *program, uint64_t now) {
+    if (__atomic_load_n(&program->file->asking, __ATOMIC_SEQ_CST) == 0)
+        program->answered_ns = now;
+    return now - program->answered_ns >= STANDS_NS;
+}
+
 static struct program *program_at(const char *path) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].path == path)
@@ -147,7 +158,8 @@ static struct program *program_at(const char *path) {
     struct vramgc_file *file = self.count < MOST_PROGRAMS ? live_file_map(path) : NULL;
     if (!file)
         return NULL;
-    self.list[self.count] = (struct program){.path = path, .file = file, .since_ns = clock_ns()};
+    self.list[self.count] = (struct program){
+        .path = path, .file = file, .since_ns = clock_ns(), .answered_ns = clock_ns()};
     return &self.list[self.count++];
 }
 
@@ -159,9 +171,9 @@ void park_idle_look(const char *path) {
         return;
     __atomic_store_n(&program->file->parker, (uint64_t)getpid(), __ATOMIC_RELAXED);
     uint64_t now = clock_ns(), calls = calls_of(program->file);
-    bool works = calls != program->calls;
+    bool works = calls != program->calls, waits = stands(program, now);
     if (program->parked) {
-        if (works || __atomic_load_n(&program->file->asking, __ATOMIC_SEQ_CST))
+        if (works || waits)
             wants_back(program, now);
         return;
     }

@@ -142,15 +142,13 @@ static void *of_other_dlsym(enum real_library library, const char *symbol) {
     return is_ours(p) ? NULL : p;
 }
 
-static void *search(enum real_id id) {
-    enum real_library library = real_table[id].library;
-    const char *symbol = real_table[id].symbol;
+void *real_search(enum real_library library, const char *symbol, _Atomic(void *) *below) {
     void *beneath = of_library(library, symbol, c_library_dlsym());
     void *next = next_in_scope(library, symbol);
     if (!next)
         next = of_other_dlsym(library, symbol);
-    if (next && beneath && !objects_inside(next, stems[library]))
-        atomic_store_explicit(&self.beneath[id], beneath, memory_order_release);
+    if (next && beneath && below && !objects_inside(next, stems[library]))
+        atomic_store_explicit(below, beneath, memory_order_release);
     return next ? next : beneath;
 }
 
@@ -163,7 +161,7 @@ void *real_find(enum real_id id) {
         return NULL;
     /* Before the search: another thread may load the driver after it. */
     bool driver_lacks_it = real_table[id].library == CUDA && is_loaded(CUDA);
-    void *p = search(id);
+    void *p = real_search(real_table[id].library, real_table[id].symbol, &self.beneath[id]);
     if (p)
         take(id, p);
     else

@@ -47,6 +47,10 @@ extern _Atomic(void *) real_pointers[REAL_COUNT];
  * when it is not known and something was loaded since it was last looked for. */
 void *real_find(enum real_id id);
 
+/* The same of a function that the table has not, looked for each time. *below, which may be NULL,
+ * becomes what the library itself has, where another interposer stands in between. */
+void *real_search(enum real_library library, const char *symbol, _Atomic(void *) *below);
+
 static inline void *real_get(enum real_id id) {
     void *p = atomic_load_explicit(&real_pointers[id], memory_order_acquire);
     return LIKELY(p != NULL) ? p : real_find(id);

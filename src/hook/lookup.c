@@ -7,6 +7,7 @@
 #include "hook/hook.h"
 #include "hook/lookup.h"
 #include "hook/nvml_memory.h"
+#include "hook/stubs.h"
 
 #include <dlfcn.h>
 
@@ -30,7 +31,7 @@ static void *wrapper_of(enum real_id id) {
 static void *for_pointer(void *pointer) {
     real_find_driver();
     enum real_id id = real_of_pointer(pointer);
-    return id < REAL_COUNT ? wrappers[id] : pointer;
+    return id < REAL_COUNT ? wrappers[id] : MUTANT(entry_unseen, hook_stub_of(pointer), pointer);
 }
 
 /* --- who asks for pointers --- */
@@ -44,6 +45,7 @@ static void forget_closed(void) {
     if (UNLIKELY(real_forget_closed())) {
         atomic_store_explicit(&driver.end, 0, memory_order_release);
         runtimes_forget_closed();
+        hook_stubs_forget();
     }
 }
 
@@ -89,9 +91,11 @@ static void hide_absent(enum real_id id, const void *found, const char **name) {
         *name = absent[id];
 }
 
-static void *of_nvml(void *handle, const char *name, const void *caller) {
-    void *fabric = fabric_lookup(handle, name, caller);
-    return fabric ? fabric : nvml_memory_lookup(handle, name);
+static void *not_hooked(void *handle, const char *name, const void *caller,
+                        const char **name_slot) {
+    void *found = fabric_lookup(handle, name, caller);
+    found = found ? found : nvml_memory_lookup(handle, name);
+    return found || is_driver(caller) ? found : hook_stub_lookup(handle, name, name_slot);
 }
 
 void *hook_dlsym(void *handle, const char *name, const void *caller, const char **name_slot) {
@@ -101,7 +105,7 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
         return NULL; /* scope order skips us on purpose */
     enum real_id id = real_of_symbol(name);
     if (LIKELY(id == REAL_COUNT))
-        return of_nvml(handle, name, caller);
+        return not_hooked(handle, name, caller, name_slot);
     if (is_driver(caller))
         return NULL;
     forget_closed(); /* what did not come through our dlclose */

@@ -12,15 +12,15 @@
         hook_leave();                                                                              \
         return r;                                                                                  \
     }
-#define COUNT_WHERE(condition, library, result, symbol, parameters, arguments)                     \
+#define ASK(library, result, symbol, parameters, arguments)                                        \
     result symbol parameters {                                                                     \
         real_##symbol##_t real = REAL_##library(symbol);                                           \
-        if (condition)                                                                             \
-            call_made(ID_##symbol);                                                                \
-        return real ? real arguments : MISSING_##library;                                          \
+        if (LIKELY(!parked_at_rest()))                                                             \
+            return real ? real arguments : MISSING_##library;                                      \
+        parked_question_begins();                                                                  \
+        result r = real ? real arguments : MISSING_##library;                                      \
+        parked_question_ends();                                                                    \
+        return r;                                                                                  \
     }
-#define COUNT(...) COUNT_WHERE(true, __VA_ARGS__)
-#define LAUNCH(...)                                                                                \
-    COUNT_WHERE(UNLIKELY(MUTANT(launch_unseen, parked_at_rest(), false)), __VA_ARGS__)
 #define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"

@@ -24,13 +24,12 @@ static bool is_answered(size_t *free_bytes, size_t *total_bytes) {
 
 /* The second look is for one that was parked since the first: whoever parks it sees us then. */
 bool parked_info_begins(size_t *free_bytes, size_t *total_bytes) {
-    uint64_t *asking = &store_file()->asking;
     if (is_answered(free_bytes, total_bytes))
         return true;
-    __atomic_fetch_add(asking, 1, __ATOMIC_SEQ_CST);
+    parked_question_begins();
     if (!is_answered(free_bytes, total_bytes))
         return false;
-    __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
+    parked_question_ends();
     return true;
 }
 
@@ -38,5 +37,5 @@ void parked_info_ends(size_t free_bytes) {
     struct device *device = free_bytes && recording_is_on() ? device_current() : NULL;
     if (device)
         atomic_store(&device->memory.told_bytes, free_bytes);
-    __atomic_fetch_sub(&store_file()->asking, 1, __ATOMIC_SEQ_CST);
+    parked_question_ends();
 }

@@ -13,6 +13,15 @@ static inline bool parked_at_rest(void) {
     return figure_get(&store_file()->parker) != 0;
 }
 
+/* Who stands in between for long is seen to, and the program is woken. */
+static inline void parked_question_begins(void) {
+    __atomic_fetch_add(&store_file()->asking, 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void parked_question_ends(void) {
+    __atomic_fetch_sub(&store_file()->asking, 1, __ATOMIC_SEQ_CST);
+}
+
 /* The program asks what the current device has free. True: it is answered. Else the driver is to be
  * asked, and `ends` to be called, with 0 where it did not say. */
 bool parked_info_begins(size_t *free_bytes, size_t *total_bytes);

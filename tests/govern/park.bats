@@ -294,7 +294,7 @@ works_and_is_parked() {
     grep -q 'all was as it was written' "$BATS_TEST_TMPDIR/started"
 }
 
-@test "threads, graphs and two devices: parked at rest and woken, contents are the same; a thousand questions wake nothing" { rests_so_often 5; }
+@test "threads, graphs and two devices: parked at rest and woken, contents are the same; a thousand questions wake nothing" { rests_so_often 18; }
 @test "threads, graphs and two devices: parked at any moment, contents are the same" { works_and_is_parked 5; }
 
 # bats test_tags=deep

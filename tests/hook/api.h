@@ -10,6 +10,12 @@
 #define FURTHER_RUNTIME(X)                                                                         \
     X(CUDART, cudaError_t, cudaSetDevice, (int d), (d))                                            \
     X(CUDART, cudaError_t, cudaStreamSynchronize, (cudaStream_t s), (s))                           \
+    X(CUDART, cudaError_t, cudaDeviceSynchronize, (void), ())                                      \
+    X(CUDART, cudaError_t, cudaMemcpy,                                                             \
+      (void *to, const void *from, size_t n, enum cudaMemcpyKind kind), (to, from, n, kind))       \
+    X(CUDART, cudaError_t, cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s),        \
+      (p, value, n, s))                                                                            \
+    X(CUDART, cudaError_t, cudaGraphLaunch, (cudaGraphExec_t g, cudaStream_t s), (g, s))           \
     X(CUDART, cudaError_t, cudaEventCreate, (cudaEvent_t * e), (e))                                \
     X(CUDART, cudaError_t, cudaGraphCreate, (cudaGraph_t * g, unsigned f), (g, f))                 \
     X(CUDART, cudaError_t, cudaGraphDestroy, (cudaGraph_t g), (g))                                 \

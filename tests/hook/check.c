@@ -116,12 +116,6 @@ uint64_t calls_of(const char *symbol) {
     return 0;
 }
 
-void check_parker(uint64_t pid) {
-    int fd = open(getenv("VRAMGC_OUT"), O_WRONLY | O_CLOEXEC);
-    CHECK(pwrite(fd, &pid, sizeof pid, offsetof(struct vramgc_file, parker)) == sizeof pid);
-    close(fd);
-}
-
 int check_result(const char *name) {
     printf("%s: %lu checks, %lu failed\n", name, self.checks, self.failures);
     return self.failures || !self.checks;

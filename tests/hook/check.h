@@ -39,9 +39,6 @@ int64_t new_in_pool(size_t bytes);
 /* How often the hook of that symbol was called. */
 uint64_t calls_of(const char *symbol);
 
-/* As the process that parks this one, 0: none, writes itself into the statistics file. */
-void check_parker(uint64_t pid);
-
 /* Prints how many checks there were; the exit status of a test. */
 int check_result(const char *name);
 

@@ -1,7 +1,7 @@
 /* echo.c: libraries with every function of hooks.def that only note their arguments and answer
  * what they are told: a runtime (-DLIBRARY_CUDART) and a driver (-DLIBRARY_CUDA). With them it
  * can be seen that a wrapper changes neither arguments nor results, on errors too. The functions
- * that vramgc itself needs fail, and are not noted. */
+ * that vramgc itself needs, all of ASK too, fail, and are not noted. */
 #include "echo.h"
 
 #include "cuda/cuda_api.h"
@@ -30,6 +30,7 @@ __attribute__((visibility("default"))) struct echo *echo_state(void) {
 #define HOOK(library, kind, symbol, parameters, arguments)                                         \
     HOOK_##library(kind, symbol, parameters, arguments)
 #define PASS                                               HOOK
+#define ASK                                                NEED
 #define NEED(library, kind, symbol, parameters, arguments) NEED_##library(kind, symbol, parameters)
 #define HOOK_C10                                           SKIP
 #define NEED_C10(kind, symbol, parameters)

@@ -29,35 +29,6 @@ static void newer_captures(void) {
     OK(CALL(cuStreamDestroy_v2)(stream));
 }
 
-/* Of no kernel: they fail, after they were counted. */
-static void launch_each(void) {
-    CUlaunchConfig config = {.gridDimX = 1};
-    CALL(cuLaunchKernel)(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
-    CALL(cuLaunchKernel_ptsz)(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
-    CALL(cuLaunchKernelEx)(&config, NULL, NULL, NULL);
-    CALL(cuLaunchKernelEx_ptsz)(&config, NULL, NULL, NULL);
-    CALL(cuLaunchCooperativeKernel)(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL);
-    CALL(cuLaunchCooperativeKernel_ptsz)(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, NULL);
-}
-
-/* They are counted where somebody parks the process at rest: so it is seen that it works. */
-static void launches(void) {
-    static const char *const names[] = {
-        "cuLaunchKernel",        "cuLaunchKernel_ptsz",       "cuLaunchKernelEx",
-        "cuLaunchKernelEx_ptsz", "cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz"};
-    uint64_t before[6];
-    for (size_t i = 0; i < 6; i++)
-        before[i] = calls_of(names[i]);
-    launch_each();
-    for (size_t i = 0; i < 6; i++)
-        CHECK(calls_of(names[i]) == before[i]);
-    check_parker(1);
-    launch_each();
-    check_parker(0);
-    for (size_t i = 0; i < 6; i++)
-        CHECK(calls_of(names[i]) == before[i] + 1);
-}
-
 static void streams(void) {
     CUstream stream = NULL;
     watch(0);
@@ -66,7 +37,6 @@ static void streams(void) {
     CALL(cuGreenCtxStreamCreate)(&stream, NULL, CU_STREAM_NON_BLOCKING, 0);
     UNCHANGED();
     newer_captures();
-    launches();
 }
 
 /* What a pool of host or managed memory has is not the device's. */

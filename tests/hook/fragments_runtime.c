@@ -194,8 +194,8 @@ static void events(void) {
     OK(CALL(cudaEventRecordWithFlags)(event, stream, 0));
     OK(CALL(cudaEventSynchronize)(event));
     OK(CALL(cudaEventQuery)(event));
-    OK(CALL(cudaStreamSynchronize)(stream));
-    OK(CALL(cudaDeviceSynchronize)());
+    OK(MORE(cudaStreamSynchronize)(stream));
+    OK(MORE(cudaDeviceSynchronize)());
     OK(CALL(cudaEventDestroy)(event));
     OK(CALL(cudaStreamDestroy)(stream));
 }
@@ -221,8 +221,8 @@ static void capture(void) {
     OK(CALL(cudaStreamEndCapture)(stream, &graph));
     CHECK(file && file->capturing == 0);
     OK(MORE(cudaGraphInstantiateWithFlags)(&exec, graph, 0));
-    OK(CALL(cudaGraphLaunch)(exec, stream));
-    OK(CALL(cudaStreamSynchronize)(stream));
+    OK(MORE(cudaGraphLaunch)(exec, stream));
+    OK(MORE(cudaStreamSynchronize)(stream));
     OK(MORE(cudaGraphExecDestroy)(exec));
     OK(MORE(cudaGraphDestroy)(graph));
     /* Ending what never began is an error, and no capture is left behind. */
@@ -325,8 +325,8 @@ static void addresses(void) {
     watch(0);
     OK(CALL(cudaPointerGetAttributes)(&attributes, p));
     CHECK(attributes.type == cudaMemoryTypeDevice && attributes.device == 0);
-    OK(CALL(cudaMemsetAsync)(p, 0, 7, NULL));
-    OK(CALL(cudaMemcpy)(p, "before", 7, cudaMemcpyHostToDevice));
+    OK(MORE(cudaMemsetAsync)(p, 0, 7, NULL));
+    OK(MORE(cudaMemcpy)(p, "before", 7, cudaMemcpyHostToDevice));
     OK(CALL(cudaMemcpyAsync)(p, "copied", 7, cudaMemcpyHostToDevice, NULL));
     OK(CALL(cudaMemcpyAsync)((char *)p + 512, p, 7, cudaMemcpyDeviceToDevice, NULL));
     OK(CALL(cudaMemcpyAsync)(text, (char *)p + 512, 7, cudaMemcpyDefault, NULL));

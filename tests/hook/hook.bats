@@ -126,6 +126,11 @@ device() {
     on hook/own -- "$hook/own_names"
 }
 
+# What the runtime calls is what it has looked up. Linked, opened, or looked up.
+@test "every call of the driver wakes a program that is parked at rest, but for questions, and its arguments are as they were" {
+    on hook/every -- "$hook/entries"
+}
+
 @test "two devices: each has its own sums, and a reset of one leaves the other" {
     SIMGPU_DEVICES=2 device "$hook/two_devices"
 }

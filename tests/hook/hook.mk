@@ -96,6 +96,18 @@ $(HOOK)/closed: $(HOOK)/closed.o $(HOOK)/check.o $(HOOK)/stub/libcuda.so.1 $(HOO
 	@echo "  LINK $@"
 	@$(CC) -rdynamic -o $@ $(filter %.o,$^)
 
+# Every name of the driver: ENTRY(name).
+$(HOOK)/every/entries.def: build/stubs.def src/hooks.def
+	@mkdir -p $(@D)
+	@sed 's/^STUB/ENTRY/' $< >$@
+	@sed -nE 's/^(HOOK|PASS|ASK)\(CUDA, *[A-Za-z_]+ *, *([A-Za-z0-9_]+),.*/ENTRY(\2)/p' src/hooks.def >>$@
+
+$(HOOK)/every/libcuda.so.1: tests/hook/entries.c $(HOOK)/every/entries.def
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -I$(@D) -DDRIVER -Wno-pedantic -shared -Wl,-soname,$(@F) -Wl,-Bsymbolic -o $@ $<
+
+$(HOOK)/entries: tests/hook/entries.c $(HOOK)/check.o $(HOOK)/every/libcuda.so.1
+	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -I$(HOOK)/every -rdynamic -o $@ $< $(HOOK)/check.o -ldl
+
 $(HOOK)/own_names: $(HOOK)/own_names.o $(HOOK)/check.o $(HOOK)/own/libcuda.so.1
 	@echo "  LINK $@"
 	@$(CC) -o $@ $(filter %.o,$^)
@@ -186,12 +198,12 @@ HOOK_SANITIZE_plain :=
 
 # $(call HOOK_STRESS,NAME)
 define HOOK_STRESS
-build/$(1)/%.o: %.c $(HOOK_SOURCE_HEADERS) | $(CUDA_HEADERS)
+build/$(1)/%.o: %.c $(HOOK_SOURCE_HEADERS) build/stubs.def | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
-	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) -Itests/hook -include tests/hook/unlucky.h -std=c11 -O1 -g $(WARNINGS) -fPIC $(HOOK_SANITIZE_$(1)) -c $$< -o $$@
+	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) -Ibuild -Itests/hook -include tests/hook/unlucky.h -std=c11 -O1 -g $(WARNINGS) -fPIC $(HOOK_SANITIZE_$(1)) -c $$< -o $$@
 build/$(1)/libc10_cuda.so: build/$(1)/tests/hook/allocator.o
 	@$(CC) $(HOOK_SANITIZE_$(1)) -shared -o $$@ $$^
-build/$(1)/stress: $(HOOK_SOURCES:%.c=build/$(1)/%.o) build/$(1)/libc10_cuda.so
+build/$(1)/stress: $(HOOK_SOURCES:%.c=build/$(1)/%.o) build/obj/hook/stubs.S.o build/$(1)/libc10_cuda.so
 	@echo "  LINK $$@"
 	@$(CC) $(HOOK_SANITIZE_$(1)) -rdynamic -o $$@ $$(filter %.o,$$^) -Lbuild/$(1) -lc10_cuda -Wl,-rpath,'$$$$ORIGIN' -lpthread
 endef
@@ -210,7 +222,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so libstatic_tls-504.so libstatic_tls-4096.so) $(HOOK_OTHERS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed entries own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so libstatic_tls-504.so libstatic_tls-4096.so) $(HOOK_OTHERS)
 
 e2e-check e2e-deep: hook build/libvramgc.so sim
 

@@ -94,15 +94,16 @@ static bool is_hooked(const char *symbol) {
     return false;
 }
 
-/* What the pointer must be, given the driver's own: its wrapper, which has the same name, or it. */
+/* What the pointer must be, given the driver's own: its wrapper, which has the same name, or a stub
+ * (entries.c sees what it leads to). */
 static bool matches(void *truth, void *got) {
     Dl_info info;
     if (!truth || !dladdr(truth, &info) || !info.dli_sname)
         return got == truth;
     const char *wrapper = wrapper_name(got);
-    if (is_hooked(info.dli_sname))
-        return wrapper && strcmp(wrapper, info.dli_sname) == 0;
-    return got == truth;
+    if (!strstr(info.dli_fname, "libcuda"))
+        return got == truth;
+    return wrapper && (!is_hooked(info.dli_sname) || strcmp(wrapper, info.dli_sname) == 0);
 }
 
 /* dlvsym is not overridden. */

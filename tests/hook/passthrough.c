@@ -35,12 +35,14 @@ static struct echo wanted;
     HOOK_##library(library, kind, symbol, parameters, arguments)
 #define PASS        HOOK
 #define NEED        SKIP
+#define ASK         SKIP /* entries.c */
 #define HOOK_CUDART CALLER
 #define HOOK_CUDA   CALLER
 #define HOOK_C10    SKIP
 #include "hooks.def"
 #undef HOOK_CUDART
 #undef HOOK_CUDA
+#define ASK SKIP
 
 struct caller {
     const char *symbol;

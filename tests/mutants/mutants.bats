@@ -302,6 +302,6 @@ prove_finds() {
 @test "others give what will not be enough" { caught asked_in_vain govern/peers 'in vain'; }
 @test "what is idle above a cap goes bit by bit" { caught_python spare_cut_off test_limits; }
 @test "others give what VRAMGC_CAP forbids" { caught limit_ignored govern/peers 'in vain'; }
-@test "launches wake no parked program" { caught launch_unseen govern/park 'threads, graphs and two devices: parked at rest'; }
+@test "what is not hooked wakes no parked program" { caught entry_unseen hook/hook 'every call of the driver wakes'; }
 @test "a parked program is asked for memory" { C10DRIVE_PATIENCE_MS=3000 caught parked_gives govern/peers 'a parked program is not asked'; }
 @test "another program's file is used" { caught foreign_file_used govern/peers 'left alone'; }
