@@ -48,6 +48,10 @@ CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned f) {
     REGISTER(CUDA, cuMemHostRegister_v2);
 }
 
+CUresult cuMemHostRegister(void *p, size_t n, unsigned f) {
+    REGISTER(CUDA, cuMemHostRegister);
+}
+
 CUresult cuMemHostUnregister(void *p) {
     RELEASE(CUDA, cuMemHostUnregister, p);
 }
@@ -99,6 +103,10 @@ static uint64_t size_of(CUdeviceptr p) {
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
     ALLOCATE_AS(CUDA, cuIpcOpenMemHandle_v2, CLASS_IMPORTED, 0, size_of(*p), p, h, f);
+}
+
+CUresult cuIpcOpenMemHandle(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
+    ALLOCATE_AS(CUDA, cuIpcOpenMemHandle, CLASS_IMPORTED, 0, size_of(*p), p, h, f);
 }
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr p) {

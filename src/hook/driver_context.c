@@ -26,10 +26,13 @@ static bool is_active(CUdevice d) {
     return !get_state || get_state(d, &flags, &active) != CUDA_SUCCESS || active;
 }
 
+/* The forms without a number are those of old programs. */
+typedef CUresult of_device(CUdevice d);
+
 /* Our own thread must not be in a context that is gone: it stops using it before the call. */
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
-    real_cuDevicePrimaryCtxRelease_v2_t real = REAL(cuDevicePrimaryCtxRelease_v2);
-    hook_enter(ID_cuDevicePrimaryCtxRelease_v2);
+static CUresult release_primary(enum real_id id, CUdevice d) {
+    of_device *real = (of_device *)real_get(id);
+    hook_enter(id);
     bool used = context_primary_leave((unsigned)d);
     CUresult result = real ? real(d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS && !is_active(d))
@@ -40,9 +43,17 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
     return result;
 }
 
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
-    real_cuDevicePrimaryCtxReset_v2_t real = REAL(cuDevicePrimaryCtxReset_v2);
-    hook_enter(ID_cuDevicePrimaryCtxReset_v2);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
+    return release_primary(ID_cuDevicePrimaryCtxRelease_v2, d);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice d) {
+    return release_primary(ID_cuDevicePrimaryCtxRelease, d);
+}
+
+static CUresult reset_primary(enum real_id id, CUdevice d) {
+    of_device *real = (of_device *)real_get(id);
+    hook_enter(id);
     bool used = context_primary_leave((unsigned)d);
     CUresult result = real ? real(d) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
@@ -53,6 +64,14 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
     return result;
 }
 
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
+    return reset_primary(ID_cuDevicePrimaryCtxReset_v2, d);
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice d) {
+    return reset_primary(ID_cuDevicePrimaryCtxReset, d);
+}
+
 #define MAKE_CONTEXT(symbol, ...)                                                                  \
     real_##symbol##_t real = REAL(symbol);                                                         \
     hook_enter(ID_##symbol);                                                                       \
@@ -61,6 +80,10 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
         hook_state.context_seen = true;                                                            \
     hook_leave();                                                                                  \
     return result
+
+CUresult cuCtxCreate(CUcontext *c, unsigned f, CUdevice d) {
+    MAKE_CONTEXT(cuCtxCreate, c, f, d);
+}
 
 CUresult cuCtxCreate_v2(CUcontext *c, unsigned f, CUdevice d) {
     MAKE_CONTEXT(cuCtxCreate_v2, c, f, d);
@@ -74,14 +97,21 @@ CUresult cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *a, unsigned f, CUdevice
     MAKE_CONTEXT(cuCtxCreate_v4, c, a, f, d);
 }
 
+#define DESTROY_CONTEXT(symbol)                                                                    \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    hook_enter(ID_##symbol);                                                                       \
+    CUresult result = real ? real(c) : MISSING_CUDA;                                               \
+    if (result == CUDA_SUCCESS)                                                                    \
+        context_gone(c);                                                                           \
+    hook_leave();                                                                                  \
+    return result
+
 CUresult cuCtxDestroy_v2(CUcontext c) {
-    real_cuCtxDestroy_v2_t real = REAL(cuCtxDestroy_v2);
-    hook_enter(ID_cuCtxDestroy_v2);
-    CUresult result = real ? real(c) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        context_gone(c);
-    hook_leave();
-    return result;
+    DESTROY_CONTEXT(cuCtxDestroy_v2);
+}
+
+CUresult cuCtxDestroy(CUcontext c) {
+    DESTROY_CONTEXT(cuCtxDestroy);
 }
 
 CUresult cuStreamCreate(CUstream *s, unsigned f) {
@@ -102,16 +132,31 @@ CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int prior
     return result;
 }
 
+#define DESTROY_STREAM(symbol)                                                                     \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    if (outermost)                                                                                 \
+        hook_stream_gone(STREAM(s));                                                               \
+    CUresult result = real ? real(s) : MISSING_CUDA;                                               \
+    if (outermost && result == CUDA_SUCCESS)                                                       \
+        capture_end(STREAM(s));                                                                    \
+    hook_leave();                                                                                  \
+    return result
+
 CUresult cuStreamDestroy_v2(CUstream s) {
-    real_cuStreamDestroy_v2_t real = REAL(cuStreamDestroy_v2);
-    bool outermost = hook_enter(ID_cuStreamDestroy_v2);
-    if (outermost)
-        hook_stream_gone(STREAM(s));
-    CUresult result = real ? real(s) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS)
-        capture_end(STREAM(s));
-    hook_leave();
-    return result;
+    DESTROY_STREAM(cuStreamDestroy_v2);
+}
+
+CUresult cuStreamDestroy(CUstream s) {
+    DESTROY_STREAM(cuStreamDestroy);
+}
+
+CUresult cuStreamBeginCapture(CUstream s) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture, STREAM(s), s);
+}
+
+CUresult cuStreamBeginCapture_ptsz(CUstream s) {
+    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture_ptsz, STREAM_PTSZ(s), s);
 }
 
 CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode m) {

@@ -24,3 +24,29 @@
     }
 #define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"
+
+/* Of all nodes only one takes memory. */
+#define ADD_NODE(symbol, ...)                                                                      \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    CUresult result = real ? real(made, g, d, __VA_ARGS__) : MISSING_CUDA;                         \
+    if (outermost && result == CUDA_SUCCESS && a->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)            \
+        call_unaccounted();                                                                        \
+    hook_leave();                                                                                  \
+    return result
+
+CUresult cuGraphAddNode(CUgraphNode *made, CUgraph g, const CUgraphNode *d, size_t n,
+                        CUgraphNodeParams *a) {
+    ADD_NODE(cuGraphAddNode, n, a);
+}
+
+CUresult cuGraphAddNode_v2(CUgraphNode *made, CUgraph g, const CUgraphNode *d,
+                           const CUgraphEdgeData *e, size_t n, CUgraphNodeParams *a) {
+    ADD_NODE(cuGraphAddNode_v2, e, n, a);
+}
+
+/* CUDA 13.4 */
+CUresult cuGraphAddNode_v3(CUgraphNode *made, CUgraph g, const CUgraphNode *d,
+                           const CUgraphEdgeData *e, size_t n, CUgraphNodeParams *a) {
+    ADD_NODE(cuGraphAddNode_v3, e, n, a);
+}

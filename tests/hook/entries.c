@@ -158,6 +158,24 @@ static void try_all(void) {
     }
 }
 
+/* Of the nodes of a graph one takes memory. */
+static void add_nodes(void) {
+    static const char *const forms[] = {"cuGraphAddNode", "cuGraphAddNode_v2", "cuGraphAddNode_v3"};
+    CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY},
+                      takes = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+    for (int i = 0; i < 3; i++) {
+        function *add = (function *)dlsym(driver, forms[i]);
+        uint64_t before = file->process.unaccounted_calls;
+        const CUgraphNodeParams *nodes[] = {&empty, &takes};
+        for (int j = 0; add && j < 2; j++) {
+            unsigned long long node = (uintptr_t)nodes[j];
+            add(0, 0, 0, 0, i == 0 ? node : 0, node, 0, 0);
+        }
+        expect(forms[i], "a node of memory",
+               file->process.unaccounted_calls == before + (add != 0));
+    }
+}
+
 /* A driver that was looked at and closed is not called, and is not there. */
 static void look_at_driver(void) {
     CHECK(dlsym(RTLD_DEFAULT, "cuMemcpyHtoD_v2") == NULL);
@@ -187,6 +205,8 @@ int main(void) {
         return 1;
     *(const void **)dlsym(driver, "look_at") = &file->asking;
     try_all();
+    *(int *)dlsym(driver, "answer") = CUDA_SUCCESS;
+    add_nodes();
     return check_result("entries");
 }
 

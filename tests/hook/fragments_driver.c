@@ -72,6 +72,9 @@ static void host(void) {
     EXPECT(.pinned = 4 * MIB, .rounded = 4 * MIB);
     OK(CALL(cuMemFreeHost)(p));
     UNCHANGED();
+    OK(CALL(cuMemHostRegister)(own, 64 * KIB, 0));
+    EXPECT(.pinned = 64 * KIB);
+    OK(CALL(cuMemHostUnregister)(own));
     OK(CALL(cuMemHostRegister_v2)(own, 64 * KIB, 0));
     EXPECT(.pinned = 64 * KIB);
     OK(CALL(cuMemHostUnregister)(own));
@@ -304,6 +307,7 @@ static void shared(void) {
     OK(CALL(cuMemAlloc_v2)(&p, 4 * MIB));
     watch(0);
     CALL(cuIpcGetMemHandle)(&handle, p);
+    CHECK(CALL(cuIpcOpenMemHandle)(&q, (CUipcMemHandle){{0}}, 0) != CUDA_SUCCESS);
     if (CALL(cuIpcOpenMemHandle_v2)(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ==
         CUDA_SUCCESS) {
         EXPECT(.imported = 4 * MIB);
@@ -388,6 +392,10 @@ static void unaccounted(void) {
     CALL(cuMulticastCreate)(&handle, &multicast);
     CHECK(file && file->process.unaccounted_calls == before + 5);
     newer_unaccounted();
+    old_forms();
+    before = file ? file->process.unaccounted_calls : 0;
+    OK(CALL(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB));
+    CHECK(file && file->process.unaccounted_calls == before + 1);
     OK(array ? MORE(cuArrayDestroy)(array) : CUDA_SUCCESS);
     OK(array3 ? MORE(cuArrayDestroy)(array3) : CUDA_SUCCESS);
 }
@@ -398,6 +406,8 @@ static void context(void) {
     OK(MORE(cuCtxGetCurrent)(&primary));
     watch(0);
     OK(CALL(cuMemAlloc_v2)(&p, 2 * MIB));
+    OK(CALL(cuCtxCreate)(&made, 0, 0));
+    OK(CALL(cuCtxDestroy)(made));
     OK(CALL(cuCtxCreate_v2)(&made, 0, 0));
     OK(CALL(cuCtxDestroy_v2)(made));
     OK(CALL(cuCtxCreate_v3)(&made, NULL, 0, 0, 0));
@@ -409,7 +419,7 @@ static void context(void) {
 }
 
 /* What was allocated in the other context goes with it, as if it had been freed. */
-static void context_with_memory(void) {
+static void context_with_memory(CUresult (*destroy)(CUcontext)) {
     CUcontext primary = NULL, made = NULL;
     CUdeviceptr first = 0, p = 0;
     void *host = NULL;
@@ -421,43 +431,11 @@ static void context_with_memory(void) {
         OK(CALL(cuMemAlloc_v2)(&p, 2 * MIB));
     OK(CALL(cuMemHostAlloc)(&host, 3 * MIB, 0));
     EXPECT(.held = 202 * MIB, .other = 202 * MIB, .pinned = 3 * MIB);
-    OK(CALL(cuCtxDestroy_v2)(made));
+    OK(destroy(made));
     EXPECT(.held = 2 * MIB, .other = 2 * MIB);
     OK(MORE(cuCtxSetCurrent)(primary));
     OK(CALL(cuMemFree_v2)(first));
     UNCHANGED();
-}
-
-/* The last release of the primary context ends everything in it; one before that nothing. */
-static void release(void) {
-    CUcontext primary = NULL;
-    CUdeviceptr p = 0;
-    watch(0);
-    const struct vramgc_file *file = check_file();
-    uint64_t resets = file ? file->devices[0].stats.resets : 0;
-    OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
-    OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
-    OK(MORE(cuCtxSetCurrent)(primary));
-    OK(CALL(cuMemAlloc_v2)(&p, 9 * MIB));
-    OK(CALL(cuDevicePrimaryCtxRelease_v2)(0));
-    EXPECT(.held = 9 * MIB, .other = 9 * MIB);
-    CHECK(file && file->devices[0].stats.resets == resets);
-    OK(CALL(cuDevicePrimaryCtxRelease_v2)(0));
-    UNCHANGED();
-    CHECK(file && file->devices[0].stats.resets == resets + 1);
-    CHECK(CALL(cuDevicePrimaryCtxRelease_v2)(0) != CUDA_SUCCESS);
-}
-
-static void reset(void) {
-    CUdeviceptr p = 0;
-    int64_t kept = kept_in_pools();
-    watch(0);
-    const struct vramgc_file *file = check_file();
-    uint64_t resets = file ? file->devices[0].stats.resets : 0;
-    OK(CALL(cuMemAlloc_v2)(&p, 9 * MIB));
-    OK(CALL(cuDevicePrimaryCtxReset_v2)(0));
-    EXPECT(.held = -kept);
-    CHECK(file && file->devices[0].stats.resets == resets + 1);
 }
 
 void driver_fragments(void) {
@@ -488,12 +466,19 @@ void driver_fragments(void) {
     capture(CALL(cuStreamBeginCapture_v2_ptsz), CALL(cuStreamEndCapture_ptsz));
     capture(begin_cuStreamBeginCaptureToGraph, CALL(cuStreamEndCapture));
     capture(begin_cuStreamBeginCaptureToGraph_ptsz, CALL(cuStreamEndCapture_ptsz));
+    capture(begin_old, CALL(cuStreamEndCapture));
+    capture(begin_old_ptsz, CALL(cuStreamEndCapture_ptsz));
     streams();
     unaccounted();
     context();
-    context_with_memory();
-    reset();
-    release();
+    context_with_memory(CALL(cuCtxDestroy_v2));
+    context_with_memory(CALL(cuCtxDestroy));
+    reset(CALL(cuDevicePrimaryCtxReset_v2));
+    release(CALL(cuDevicePrimaryCtxRelease_v2));
+    OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
+    OK(MORE(cuCtxSetCurrent)(primary));
+    reset(CALL(cuDevicePrimaryCtxReset));
+    release(CALL(cuDevicePrimaryCtxRelease));
     OK(CALL(cuDevicePrimaryCtxRetain)(&primary, 0));
     OK(MORE(cuCtxSetCurrent)(primary));
     plain();

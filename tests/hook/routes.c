@@ -58,7 +58,34 @@ static bool cut_suffix(char *name, const char *suffix) {
 /* Forms that the device is too old for; what it has by that name takes other arguments. */
 static bool is_newer(const char *symbol) {
     return strcmp(symbol, "cuMulticastBindMem_v2") == 0 ||
-           strcmp(symbol, "cuMulticastBindAddr_v2") == 0;
+           strcmp(symbol, "cuMulticastBindAddr_v2") == 0 ||
+           strcmp(symbol, "cuGraphAddNode_v2") == 0 || strcmp(symbol, "cuGraphAddNode_v3") == 0;
+}
+
+/* Forms that the device still has by that name; to be asked for as by programs of that time. */
+static int version_of_old(const char *symbol) {
+    static const struct {
+        const char *symbol;
+        int version;
+    } list[] = {{"cuMemHostRegister", 4000},
+                {"cuIpcOpenMemHandle", 4010},
+                {"cuDevicePrimaryCtxRelease", 7000},
+                {"cuDevicePrimaryCtxReset", 7000},
+                {"cuCtxCreate", 2000},
+                {"cuCtxDestroy", 2000},
+                {"cuStreamDestroy", 2000},
+                {"cuStreamBeginCapture", 10000},
+                {"cuMemAlloc", 2000},
+                {"cuMemAllocPitch", 2000},
+                {"cuMemAllocHost", 2000},
+                {"cuArrayCreate", 2000},
+                {"cuArray3DCreate", 2000},
+                {"cuGraphAddNode", 12020},
+                {"cuStreamBeginCapture_ptsz", 10000}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (strcmp(list[i].symbol, symbol) == 0)
+            return list[i].version;
+    return 0;
 }
 
 static struct query query_of(const char *symbol) {
@@ -74,6 +101,12 @@ static struct query query_of(const char *symbol) {
         query.version = 12050;
     if (strcmp(symbol, "cuGetProcAddress") == 0)
         query.version = 11030;
+    if (version_of_old(symbol))
+        query.version = version_of_old(symbol);
+    if (strcmp(symbol, "cuGraphAddNode_v2") == 0)
+        query.version = 12030;
+    if (strcmp(symbol, "cuGraphAddNode_v3") == 0) /* CUDA 13.4's: not there */
+        strcpy(query.name, symbol);
     if (is_newer(symbol))
         query.version = 13010;
     if (strcmp(symbol, "cuGreenCtxStreamCreate") == 0)
@@ -105,7 +138,7 @@ static void *by_entry(const char *symbol) {
     struct query query = query_of(symbol);
     enum cudaDriverEntryPointQueryResult status;
     void *f = NULL;
-    if (!is_newer(symbol))
+    if (!is_newer(symbol) && !version_of_old(symbol))
         self.entry(query.name, &f, query.per_thread ? 2 : 0, &status);
     /* The runtime's own version may have another form of it, or be from before it. */
     if (!f || strcmp(query.name, "cuCtxCreate") == 0 || strcmp(symbol, "cuGetProcAddress") == 0)

@@ -239,6 +239,14 @@ CUresult cuCtxDestroy_v2(CUcontext handle) {
     END(CUDA_SUCCESS);
 }
 
+CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice ordinal) {
+    return cuCtxCreate_v2(out, flags, ordinal);
+}
+
+CUresult cuCtxDestroy(CUcontext handle) {
+    return cuCtxDestroy_v2(handle);
+}
+
 CUresult cuCtxSetCurrent(CUcontext handle) {
     BEGIN(NEED_INIT);
     struct context *context = context_of(handle);

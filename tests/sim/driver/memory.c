@@ -199,6 +199,10 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
     END(CUDA_SUCCESS);
 }
 
+CUresult cuMemHostRegister(void *pointer, size_t bytes, unsigned flags) {
+    return cuMemHostRegister_v2(pointer, bytes, flags);
+}
+
 CUresult cuMemHostUnregister(void *pointer) {
     BEGIN(NEED_CONTEXT);
     if (host_block(pointer, BLOCK_REGISTERED) == NULL)

@@ -225,6 +225,10 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
     END(CUDA_SUCCESS);
 }
 
+CUresult cuStreamDestroy(CUstream handle) {
+    return cuStreamDestroy_v2(handle);
+}
+
 CUresult cuStreamSynchronize(CUstream handle) {
     BEGIN_STREAM(handle, stream);
     CUresult result = capture_forbids_stream(stream);
