@@ -25,6 +25,17 @@
 #define NEED(library, result, symbol, parameters, arguments)
 #include "hooks.def"
 
+/* Stacks, the heap of kernels and the like; the later ones are of caches. */
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+    real_cuCtxSetLimit_t real = REAL(cuCtxSetLimit);
+    bool outermost = hook_enter(ID_cuCtxSetLimit);
+    CUresult result = real ? real(limit, value) : MISSING_CUDA;
+    if (outermost && result == CUDA_SUCCESS && limit <= CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT)
+        call_unaccounted();
+    hook_leave();
+    return result;
+}
+
 /* Of all nodes only one takes memory. */
 #define ADD_NODE(symbol, ...)                                                                      \
     real_##symbol##_t real = REAL(symbol);                                                         \

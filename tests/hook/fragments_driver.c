@@ -395,6 +395,7 @@ static void unaccounted(void) {
     old_forms();
     before = file ? file->process.unaccounted_calls : 0;
     OK(CALL(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 16 * MIB));
+    OK(CALL(cuCtxSetLimit)(CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 128));
     CHECK(file && file->process.unaccounted_calls == before + 1);
     OK(array ? MORE(cuArrayDestroy)(array) : CUDA_SUCCESS);
     OK(array3 ? MORE(cuArrayDestroy)(array3) : CUDA_SUCCESS);
