@@ -37,8 +37,9 @@ struct releasing {
 
 static struct {
     struct host_pace pace;
-    struct releasing heap, pinned;
-    uint64_t in_use_bytes, ask_again_ns; /* by the program's processor time */
+    struct releasing of_heap, of_pinned;
+    struct host_heap heap;
+    uint64_t ask_again_ns; /* by the program's processor time */
 } self;
 
 static struct host_has pinned(void) {
@@ -46,21 +47,24 @@ static struct host_has pinned(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         if (device_if_ready(i))
             bytes += figure_get(&device_if_ready(i)->out->stats.pinned_bytes.current);
-    return (struct host_has){bytes, 0};
+    return (struct host_has){bytes, 0, bytes};
 }
 
 static void ask_what_is_in_use(void) {
     uint64_t begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
-    self.in_use_bytes = host_allocator_in_use_bytes();
+    self.heap = host_allocator_heap();
     self.ask_again_ns =
         self.pace.program_ns + ASK_PART * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
-    figure_set(&store_file()->host.in_use_bytes, self.in_use_bytes);
+    figure_set(&store_file()->host.in_use_bytes, self.heap.in_use_bytes);
 }
 
+/* Beside what is in use it has page-locked memory, too, and what was mapped. */
 static struct host_has heap(void) {
     if (self.pace.program_ns >= self.ask_again_ns)
         ask_what_is_in_use();
-    return (struct host_has){host_memory_own_bytes(), self.in_use_bytes};
+    uint64_t bytes = host_memory_own_bytes();
+    return (struct host_has){bytes, self.heap.in_use_bytes,
+                             self.heap.in_use_bytes ? self.heap.kept_bytes : bytes};
 }
 
 static bool must_not(void *context) {
@@ -108,9 +112,9 @@ static void look(struct releasing *releasing, uint64_t now_ns, struct host_has (
 
 static void look_at_all(uint64_t now_ns) {
     struct vramgc_process_stats *process = &store_file()->process;
-    look(&self.pinned, now_ns, pinned, release_pinned, &process->pinned_released_bytes);
+    look(&self.of_pinned, now_ns, pinned, release_pinned, &process->pinned_released_bytes);
     if (host_allocator_name())
-        look(&self.heap, clock_ns(), heap, release_heap, &process->host_released_bytes);
+        look(&self.of_heap, clock_ns(), heap, release_heap, &process->host_released_bytes);
 }
 
 /* Only where a limit counts them. What went is what does not count against it any more. */
@@ -129,15 +133,12 @@ static void look_at_files(uint64_t now_ns, bool rests) {
                minus_u64(used_bytes, control_group_read("").used_bytes));
 }
 
-/* first: what the program has as it begins is no use of ours. Whose allocator does not say what is
- * in use, of that is not known what is not. */
-static void observe(uint64_t now_ns, bool first) {
+/* Whose allocator does not say what is in use, of that is not known what is not. */
+static void observe(uint64_t now_ns) {
     struct host_has has = heap();
-    if (!has.in_use_bytes || !host_release_is_due(&self.heap.rule, now_ns, has))
-        return;
-    uint64_t grown_bytes = host_release_observed(&self.heap.rule, has);
-    if (!first)
-        figure_add(&store_file()->process.host_unused_bytes, grown_bytes);
+    if (has.in_use_bytes)
+        figure_add(&store_file()->process.host_unused_bytes,
+                   host_release_observed(&self.of_heap.rule, now_ns, has));
 }
 
 static void note_call(void) {
@@ -154,12 +155,11 @@ uint64_t at_rest_look(uint64_t now_ns) {
         return UINT64_MAX;
     if (now_ns - self.pace.time_ns < LOOK_NS)
         return LOOK_NS;
-    bool first = !self.pace.time_ns,
-         rests = host_rests(&self.pace, now_ns, clock_read_ns(CLOCK_PROCESS_CPUTIME_ID),
+    bool rests = host_rests(&self.pace, now_ns, clock_read_ns(CLOCK_PROCESS_CPUTIME_ID),
                             clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
     if (options->host == HOST_OBSERVE || options->mode == MODE_OBSERVE) {
-        if (first || rests)
-            observe(now_ns, first);
+        if (rests)
+            observe(now_ns);
     } else {
         if (options->host == HOST_FILES)
             look_at_files(now_ns, rests);
@@ -167,5 +167,5 @@ uint64_t at_rest_look(uint64_t now_ns) {
             look_at_all(now_ns);
     }
     note_call();
-    return !rests ? WORK_STEP_NS : self.heap.before.bytes ? LOOK_NS : UINT64_MAX;
+    return !rests ? WORK_STEP_NS : self.of_heap.before.bytes ? LOOK_NS : UINT64_MAX;
 }

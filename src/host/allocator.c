@@ -36,11 +36,11 @@ static bool trim_glibc(uint64_t until_ns) {
     return true;
 }
 
-static uint64_t used_of_glibc(void) {
+static struct host_heap heap_of_glibc(void) {
     if (!self.statistics)
-        return 0;
+        return (struct host_heap){0};
     __auto_type info = ((mallinfo2_t)self.statistics)();
-    return info.uordblks + info.hblkhd;
+    return (struct host_heap){info.uordblks + info.hblkhd, info.fordblks};
 }
 
 /* Its one lock is held while it releases: so much at a time. A call does nothing where an earlier
@@ -56,10 +56,12 @@ static bool release_tcmalloc(uint64_t until_ns) {
     return !left;
 }
 
-static uint64_t used_of_tcmalloc(void) {
+static struct host_heap heap_of_tcmalloc(void) {
     get_property_t get_property = (get_property_t)self.statistics;
-    size_t bytes = 0;
-    return get_property && get_property("generic.current_allocated_bytes", &bytes) ? bytes : 0;
+    size_t used = 0, kept = 0;
+    bool told = get_property && get_property("generic.current_allocated_bytes", &used) &&
+                get_property("tcmalloc.pageheap_free_bytes", &kept);
+    return told ? (struct host_heap){used, kept} : (struct host_heap){0};
 }
 
 static bool purge_jemalloc(uint64_t until_ns) {
@@ -80,12 +82,17 @@ static bool purge_jemalloc(uint64_t until_ns) {
 }
 
 /* What it tells is of the latest epoch: a new one begins first. */
-static uint64_t used_of_jemalloc(void) {
+static struct host_heap heap_of_jemalloc(void) {
+    static const char *const names[] = {"stats.allocated", "stats.active", "stats.metadata",
+                                        "stats.resident"};
     mallctl_t mallctl = (mallctl_t)self.call;
     uint64_t epoch = 1;
-    size_t used = 0, epoch_bytes = sizeof epoch, used_bytes = sizeof used;
-    mallctl("epoch", &epoch, &epoch_bytes, &epoch, sizeof epoch);
-    return mallctl("stats.allocated", &used, &used_bytes, NULL, 0) == 0 ? used : 0;
+    size_t of[ARRAY_LENGTH(names)] = {0}, bytes = sizeof epoch;
+    mallctl("epoch", &epoch, &bytes, &epoch, sizeof epoch);
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        if (bytes = sizeof of[i], mallctl(names[i], &of[i], &bytes, NULL, 0) != 0)
+            return (struct host_heap){0};
+    return (struct host_heap){of[0], minus_u64(of[3], of[1] + of[2])};
 }
 
 static bool collect_mimalloc(uint64_t until_ns) {
@@ -97,15 +104,15 @@ static bool collect_mimalloc(uint64_t until_ns) {
 static const struct kind {
     const char *name, *symbol, *statistics;
     bool (*release)(uint64_t until_ns);
-    uint64_t (*in_use_bytes)(void);
+    struct host_heap (*heap)(void);
 } kinds[] = {
     {"tcmalloc", "MallocExtension_ReleaseToSystem", "MallocExtension_GetNumericProperty",
-     release_tcmalloc, used_of_tcmalloc},
+     release_tcmalloc, heap_of_tcmalloc},
     {"mimalloc", "mi_collect", NULL, collect_mimalloc, NULL},
-    {"jemalloc", "mallctl", NULL, purge_jemalloc, used_of_jemalloc},
-    {"jemalloc", "je_mallctl", NULL, purge_jemalloc, used_of_jemalloc},
+    {"jemalloc", "mallctl", NULL, purge_jemalloc, heap_of_jemalloc},
+    {"jemalloc", "je_mallctl", NULL, purge_jemalloc, heap_of_jemalloc},
     /* tcmalloc has one, too, which does nothing */
-    {"glibc", "malloc_trim", "mallinfo2", trim_glibc, used_of_glibc},
+    {"glibc", "malloc_trim", "mallinfo2", trim_glibc, heap_of_glibc},
 };
 
 /* The symbol's address if it lies in that object. */
@@ -137,8 +144,8 @@ const char *host_allocator_call(void) {
     return host_allocator_name() ? self.kind->symbol : NULL;
 }
 
-uint64_t host_allocator_in_use_bytes(void) {
-    return host_allocator_name() && self.kind->in_use_bytes ? self.kind->in_use_bytes() : 0;
+struct host_heap host_allocator_heap(void) {
+    return host_allocator_name() && self.kind->heap ? self.kind->heap() : (struct host_heap){0};
 }
 
 bool host_allocator_release(uint64_t budget_ns) {

@@ -13,9 +13,14 @@ const char *host_allocator_name(void);
 /* The function that gives it back, as it is called; NULL: none. */
 const char *host_allocator_call(void);
 
-/* What the program has from it; 0: it does not tell (mimalloc, glibc before 2.33). It may take as
- * long as a release does: glibc counts its free pieces one by one. */
-uint64_t host_allocator_in_use_bytes(void);
+/* What the program has from it, and what it keeps for the next to ask, some of which may not be in
+ * memory. Both 0: it does not tell (mimalloc, glibc before 2.33). */
+struct host_heap {
+    uint64_t in_use_bytes, kept_bytes;
+};
+
+/* It may take as long as a release does: glibc counts its free pieces one by one. */
+struct host_heap host_allocator_heap(void);
 
 /* Has it give back what it can within so long; glibc's and mimalloc's cannot be stopped and may
  * take longer. False: there is more. */

@@ -35,6 +35,13 @@ static uint64_t spare_bytes(struct host_has has) {
     return minus_u64(has.bytes, has.in_use_bytes);
 }
 
+/* Neither alone is to be had: who maps memory has more that nobody keeps; of what is kept, the
+ * system may have some already. */
+static uint64_t grown_bytes(const struct host_rule *rule, struct host_has has) {
+    return min_u64(minus_u64(spare_bytes(has), rule->spare_bytes),
+                   minus_u64(has.kept_bytes, rule->kept_bytes));
+}
+
 /* When all that releases cost so far is worked off. */
 static uint64_t paid_until_ns(const struct host_rule *rule) {
     uint64_t from_ns = max_u64(rule->paid_until_ns, minus_u64(rule->released_ns, SAVED_NS));
@@ -42,28 +49,26 @@ static uint64_t paid_until_ns(const struct host_rule *rule) {
 }
 
 bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has) {
-    uint64_t spare = spare_bytes(has), again = minus_u64(has.bytes, rule->left_bytes);
+    uint64_t again = minus_u64(has.bytes, rule->left_bytes);
     if (!rule->step_bytes)
-        *rule = (struct host_rule){.step_bytes = STEP_BYTES, .paid_until_ns = now_ns};
-    rule->spare_bytes = min_u64(rule->spare_bytes, spare);
+        *rule = (struct host_rule){.spare_bytes = minus_u64(spare_bytes(has), has.kept_bytes),
+                                   .step_bytes = STEP_BYTES,
+                                   .paid_until_ns = now_ns};
+    rule->spare_bytes = min_u64(rule->spare_bytes, spare_bytes(has));
+    rule->kept_bytes = min_u64(rule->kept_bytes, has.kept_bytes);
     rule->again_bytes = min_u64(rule->gained_bytes, max_u64(rule->again_bytes, again));
-    return spare - rule->spare_bytes >= rule->step_bytes && now_ns >= paid_until_ns(rule) &&
+    return grown_bytes(rule, has) >= rule->step_bytes && now_ns >= paid_until_ns(rule) &&
            now_ns - rule->released_ns >= TOOK_PART * rule->took_ns;
-}
-
-uint64_t host_release_observed(struct host_rule *rule, struct host_has has) {
-    uint64_t grown_bytes = spare_bytes(has) - rule->spare_bytes;
-    rule->spare_bytes = spare_bytes(has);
-    return grown_bytes;
 }
 
 /* Where little came of it most of what the process has is in use. */
 void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
                    struct host_has before, struct host_has after) {
     uint64_t gained = minus_u64(spare_bytes(before), spare_bytes(after));
-    bool little = gained < minus_u64(spare_bytes(before), rule->spare_bytes) / LITTLE_PART;
+    bool little = gained < grown_bytes(rule, before) / LITTLE_PART;
     *rule = (struct host_rule){
         .spare_bytes = spare_bytes(after),
+        .kept_bytes = after.kept_bytes,
         .step_bytes = little ? min_u64(2 * rule->step_bytes, MOST_STEPS * STEP_BYTES) : STEP_BYTES,
         .released_ns = now_ns,
         .took_ns = took_ns,
@@ -71,4 +76,19 @@ void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
         .gained_bytes = gained,
         .paid_until_ns = paid_until_ns(rule),
     };
+}
+
+/* What its allocator keeps no longer has come back. */
+uint64_t host_release_observed(struct host_rule *rule, uint64_t now_ns, struct host_has has) {
+    uint64_t gone_bytes = min_u64(rule->observed_bytes, has.kept_bytes);
+    has.bytes = minus_u64(has.bytes, gone_bytes);
+    rule->observed_bytes = gone_bytes;
+    if (!host_release_is_due(rule, now_ns, has))
+        return 0;
+    uint64_t gained_bytes = grown_bytes(rule, has);
+    struct host_has after = has;
+    after.bytes -= gained_bytes;
+    host_released(rule, now_ns, 0, has, after);
+    rule->observed_bytes = gone_bytes + gained_bytes;
+    return gained_bytes;
 }

@@ -3,7 +3,7 @@
  *
  *  * Only at rest: over the last REST the process used less than a tenth of one processor.
  *  * Only if there is something to gain: beside what is in use it has STEP more than after the
- *    last release.
+ *    last release, and so much more is kept.
  *  * A hundredth of the time at most: so much of it what it cost the program to have mapped anew
  *    what releases gave back may be. Time in which it cost less is saved up, to some minutes.
  *    What a release itself took was taken from nobody, for the program rested: a tenth. */
@@ -12,17 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the process has; and what of it is known to be in use, 0 where nothing is. */
+/* What the process has; what of it is known to be in use, 0 where nothing is; and what whoever
+ * gives back keeps of the rest, as far as is known: all of it, or some that is not there. */
 struct host_has {
-    uint64_t bytes, in_use_bytes;
+    uint64_t bytes, in_use_bytes, kept_bytes;
 };
 
 struct host_rule {
     uint64_t spare_bytes; /* least that it had beside what is in use since the last release */
+    uint64_t kept_bytes;  /* and least that was kept */
     uint64_t step_bytes;  /* 0: none was made yet */
     uint64_t released_ns, took_ns, left_bytes; /* the last release, and what the process had then */
     uint64_t gained_bytes, again_bytes; /* what it gave back, and the most of it that came back */
     uint64_t paid_until_ns;             /* until then what the ones before it cost is worked off */
+    uint64_t observed_bytes;            /* would be gone, had releases not only been observed */
 };
 
 /* What the program used of its processors until then, and since when it has rested. */
@@ -37,8 +40,9 @@ bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, 
 /* Whether to make a release now, at rest, while the process has so much. */
 bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has);
 
-/* One was due, and is not made, here or later: how much was unused that was not a moment ago. */
-uint64_t host_release_observed(struct host_rule *rule, struct host_has has);
+/* The same where none is ever made: how much one would give back now, as the rule would have it had
+ * it made those before. */
+uint64_t host_release_observed(struct host_rule *rule, uint64_t now_ns, struct host_has has);
 
 /* One was made, and took so long. */
 void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,

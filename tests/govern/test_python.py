@@ -507,6 +507,13 @@ class Host(unittest.TestCase):
             self.assertGreater(unused, told["unused"] / 2)
             self.assertLess(unused, told["unused"] * 5 / 4)
 
+    def test_observe_promises_nothing_that_no_call_gives(self):
+        for way in ("mapped", "pinned"):
+            with self.subTest(way):
+                run, told = self.host(way, None, "3", VRAMGC_HOST="observe")
+                self.assertGreater(told["unused"], 5 + 20 + 33 + 64)
+                self.assertLess(int(run.fact("host_unused_bytes")) >> 20, 16)
+
     def test_files_that_were_let_go_leave_the_cache(self):
         for setting, group_mib, goes in (("files", 2048, True), ("auto", 2048, False), ("files", 0, False)):
             with self.subTest(setting, group_mib=group_mib), tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
