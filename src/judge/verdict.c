@@ -110,7 +110,7 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
         text_format(text, " on GPU %lu", (unsigned long)r->device);
     text_add(text, tally_all_went_on(tally)
                        ? ". The work went on at once without it, as PyTorch does "
-                         "without a convolution's workspace, or a web UI that then "
+                         "without a convolution's workspace, or a program that then "
                          "decodes in tiles."
                    : oom_program_went_on(oom) ? ". The program went on."
                                               : ".");

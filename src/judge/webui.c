@@ -49,12 +49,18 @@ static const struct webui script = {
     .collects = "Its own torch.cuda.empty_cache() can go.",
 };
 
-/* The first that fits. SD.Next and A1111 have a folder of the same name. */
+/* Whatever web UI's models or folder it is given. No model may leave the card at work. */
+static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()"};
+
+/* The first that fits: that of kohya, musubi-tuner, OneTrainer, diffusers' examples. SD.Next and
+ * A1111 have a folder of the same name. */
 static const struct {
     const char *word;   /* in the program's path, its arguments or its folder, in whatever case */
     const char *folder; /* of files whose functions take memory; NULL: does not tell */
     const struct webui *webui;
 } signs[] = {
+    {"train.py", NULL, &training},
+    {"train_", NULL, &training},
     {"sdnext", NULL, &sdnext},
     {"sd.next", NULL, &sdnext},
     {"/automatic/", NULL, &sdnext},

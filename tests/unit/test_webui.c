@@ -89,6 +89,22 @@ static void what_a_script_is_told(void **state) {
     assert_string_equal(webui_of(file)->limit, "Memory limit");
 }
 
+/* A model that is trained stays on the card, wherever it goes in the end. */
+static void what_trains_is_no_web_ui(void **state) {
+    (void)state;
+    started_as("python sdxl_train_network.py --output_dir /opt/ComfyUI/models/loras --lowram");
+    has_loaded("library/train_util.py");
+    assert_null(webui_offload(file));
+    assert_null(webui_of(file)->collects);
+    started_as("python scripts/train.py");
+    strcpy(file->working_folder, "/home/ann/OneTrainer/");
+    has_loaded("modules/trainer/GenericTrainer.py");
+    assert_null(webui_offload(file));
+    assert_non_null(webui_of(file)->tiles);
+    started_as("python infer.py --pretrained_model sdxl");
+    assert_string_equal(webui_offload(file), "--medvram"); /* by its files */
+}
+
 static void what_is_given_already(void **state) {
     (void)state;
     started_as("/home/ann/sdnext/venv/bin/python launch.py --medvram --api");
@@ -122,6 +138,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(where_it_was_started, make, drop),
         cmocka_unit_test_setup_teardown(what_it_has_loaded, make, drop),
         cmocka_unit_test_setup_teardown(what_a_script_is_told, make, drop),
+        cmocka_unit_test_setup_teardown(what_trains_is_no_web_ui, make, drop),
         cmocka_unit_test_setup_teardown(what_is_given_already, make, drop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
