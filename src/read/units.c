@@ -168,6 +168,10 @@ struct figure show_signal(int number) {
     return figure;
 }
 
+struct figure show_beside(uint64_t bytes) {
+    return bytes && bytes < MEBIBYTE ? (struct figure){"under 1 MiB"} : show_bytes(bytes);
+}
+
 struct figure show_known(bool known, uint64_t bytes) {
     return known ? show_bytes(bytes) : show_real(false, 0, 0);
 }

@@ -22,6 +22,7 @@ struct figure {
 };
 
 struct figure show_bytes(uint64_t bytes);  /* 5.7 GiB */
+struct figure show_beside(uint64_t bytes); /* what is left of much: under 1 MiB is so little */
 struct figure show_count(uint64_t count);  /* 12,480 */
 struct figure show_time(uint64_t ns);      /* 38 ms */
 struct figure show_clock(uint64_t ns);     /* 1:03:55 since the start; 3:55.870 below an hour */

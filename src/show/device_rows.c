@@ -113,7 +113,7 @@ static void add_beside(struct device_table *table, const char *label, struct vra
                        struct figure then) {
     const uint64_t least_bytes = (uint64_t)1 << 20;
     if (gauge.peak >= least_bytes)
-        add(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then, show_bytes(gauge.current));
+        add(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then, show_beside(gauge.current));
 }
 
 /* What each had at the out-of-memory is not known. A long name is cut. */

@@ -69,7 +69,7 @@ static void say_files(struct text *text, const struct vramgc_process_stats *proc
 static void say_from_to(struct text *text, const char *of, const struct vramgc_gauge *gauge,
                         const struct stats_file *record) {
     text_format(text, "%s%s %s at the peak, %s %s.", text->length ? " " : "", of,
-                show_bytes(gauge->peak).text, show_bytes(gauge->current).text,
+                show_bytes(gauge->peak).text, show_beside(gauge->current).text,
                 record->state == PROCESS_RUNNING ? "now" : "at the end");
 }
 

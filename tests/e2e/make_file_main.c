@@ -77,6 +77,7 @@ static const struct field {
     NUMBER(devices[0].stats.held_ms_sum_kib),
     NUMBER(devices[0].stats.live_ms_sum_kib),
     NUMBER(devices[0].stats.ooms),
+    NUMBER(devices[0].stats.pinned_bytes.current),
     NUMBER(devices[0].total_bytes)};
 
 static int set_text(int file, const struct field *field, const char *value) {

@@ -156,6 +156,10 @@ make() {
     contains "$output" '"limit_bytes": 17179869184,'
     contains "$output" '"after_latest": "killed",'
     contains "$output" '"call": "malloc_trim"'
+    "$make_file" set killed.vramgc devices[0].stats.pinned_bytes.current 5 # PyTorch itself pins a byte here and there
+    output=$("$vramgc" report killed.vramgc | tr -s ' \n' ' ')
+    contains "$output" 'Page-locked: 3.0 GiB at the peak, under 1 MiB at the end.'
+    contains "$output" 'pinned host memory 3.0 GiB under 1 MiB'
     output=$("$vramgc" export --prometheus killed.vramgc)
     contains "$output" 'slot="0"} 12884901888'
     contains "$output" 'vramgc_host_peak_anon_bytes{'
