@@ -12,17 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As open(), but never in the place of a standard stream that the program has closed. -1 with
- * errno. */
+/* As open(), but never in the place of a standard stream that the program has closed: that place is
+ * taken meanwhile. The file itself is not moved from there, for any close of it would end the
+ * program's own locks of it (fcntl), as of a log that both write. -1 with errno. */
 static inline int file_open(const char *path, int flags, mode_t mode) {
-    int fd = open(path, flags | O_CLOEXEC, mode);
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int apart = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int place = open("/", O_PATH | O_CLOEXEC);
+    int fd = place >= 0 && place <= STDERR_FILENO ? file_open(path, flags, mode)
+                                                  : open(path, flags | O_CLOEXEC, mode);
     int error = errno;
-    close(fd);
+    if (place >= 0)
+        close(place);
     errno = error;
-    return apart;
+    return fd;
 }
 
 /* The beginning of a small file, as far as it has room, and a zero byte. How many bytes there are;

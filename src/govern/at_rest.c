@@ -2,12 +2,10 @@
  * user would notice in a click. When it acts, and how often, is host/rule.h's. */
 #include "govern/at_rest.h"
 
-#include "base/control_group.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "govern/python.h"
 #include "host/allocator.h"
-#include "host/files.h"
 #include "host/memory.h"
 #include "host/rule.h"
 #include "track/capture.h"
@@ -117,22 +115,6 @@ static void look_at_all(uint64_t now_ns) {
         look(&self.of_heap, clock_ns(), heap, release_heap, &process->host_released_bytes);
 }
 
-/* Only where a limit counts them. What went is what does not count against it any more. */
-static void look_at_files(uint64_t now_ns, bool rests) {
-    struct vramgc_process_stats *process = &store_file()->process;
-    uint64_t again_bytes;
-    if (!figure_get(&store_file()->host.latest.limit_bytes))
-        return;
-    bool gone = host_files_gone(now_ns, &again_bytes);
-    figure_add(&process->files_again_bytes, again_bytes);
-    if (!gone || !rests)
-        return;
-    uint64_t used_bytes = control_group_read("").used_bytes;
-    host_files_drop();
-    figure_add(&process->files_dropped_bytes,
-               minus_u64(used_bytes, control_group_read("").used_bytes));
-}
-
 /* Whose allocator does not say what is in use, of that is not known what is not. */
 static void observe(uint64_t now_ns) {
     struct host_has has = heap();
@@ -160,12 +142,8 @@ uint64_t at_rest_look(uint64_t now_ns) {
     if (options->host == HOST_OBSERVE || options->mode == MODE_OBSERVE) {
         if (rests)
             observe(now_ns);
-    } else {
-        if (options->host == HOST_FILES)
-            look_at_files(now_ns, rests);
-        if (rests)
-            look_at_all(now_ns);
-    }
+    } else if (rests)
+        look_at_all(now_ns);
     note_call();
     return !rests ? WORK_STEP_NS : self.of_heap.before.bytes ? LOOK_NS : UINT64_MAX;
 }

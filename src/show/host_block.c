@@ -56,16 +56,6 @@ static void say_given_back(struct text *text, const struct vramgc_file *file) {
     text_add(text, ".");
 }
 
-static void say_files(struct text *text, const struct vramgc_process_stats *process) {
-    if (process->files_dropped_bytes < WORTH_A_WORD_BYTES)
-        return;
-    text_format(text, " %s of files that it had read left Linux's cache (VRAMGC_HOST=files).",
-                show_bytes(process->files_dropped_bytes).text);
-    if (process->files_again_bytes)
-        text_format(text, " It read %s of these from the disk again.",
-                    show_bytes(process->files_again_bytes).text);
-}
-
 static void say_from_to(struct text *text, const char *of, const struct vramgc_gauge *gauge,
                         const struct stats_file *record) {
     text_format(text, "%s%s %s at the peak, %s %s.", text->length ? " " : "", of,
@@ -77,7 +67,7 @@ void host_words(struct text *text, const struct stats_file *record) {
     const struct vramgc_host *host = &record->file->host;
     struct vramgc_gauge ram = {ram_bytes(&host->latest), ram_bytes(&host->peak)};
     struct vramgc_gauge pinned = pinned_of(record->file);
-    if (max_u64(ram.peak, pinned.peak) < LEAST_BYTES && !record->file->process.files_dropped_bytes)
+    if (max_u64(ram.peak, pinned.peak) < LEAST_BYTES)
         return;
     if (host->latest.time_ns)
         say_from_to(text, "RAM of the program:", &ram, record);
@@ -91,7 +81,6 @@ void host_words(struct text *text, const struct stats_file *record) {
     if (pinned.peak >= WORTH_A_WORD_BYTES)
         say_from_to(text, "Page-locked:", &pinned, record);
     say_given_back(text, record->file);
-    say_files(text, &record->file->process);
 }
 
 void host_block(FILE *out, const struct stats_file *record) {

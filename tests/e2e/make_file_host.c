@@ -39,8 +39,6 @@ static void killed(struct vramgc_file *file) {
     file->devices[0].stats.pinned_bytes = gauge(2 * GIB, 3 * GIB);
     file->process.host_released_bytes = 5 * GIB;
     file->process.pinned_released_bytes = GIB;
-    file->process.files_dropped_bytes = 6 * GIB;
-    file->process.files_again_bytes = 2 * GIB;
     file->host = (struct vramgc_host){.latest = {.time_ns = 4327 * SECOND,
                                                  .anon_bytes = 12 * GIB,
                                                  .shared_bytes = GIB,

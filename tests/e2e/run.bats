@@ -365,6 +365,7 @@ TABLE
 -t 0.8|is not a percentage from 0 to 100, such as 80
 --cooldown 5|lacks its unit: us, ms, s, m, h or d
 --min_gain=64|lacks its unit: KiB, MiB or GiB
+--host files|is not one of off|observe|auto
 --lowvram=maybe|is not 1, 0, true, false, yes, no, on, or off
 TABLE
 }

@@ -271,6 +271,14 @@ holds() {
     ! grep -q -a 'into the' figures
 }
 
+@test "a log that the program writes and has locked, too, stays locked" {
+    export VRAMGC_LOG=info VRAMGC_LOG_FILE=log VRAMGC_OUT=figures
+    use lock:log locked
+    [ "$status" -eq 0 ]
+    LD_PRELOAD="$library" timeout -k 5 30 "$hook/use" lock:log locked <&- >&- 2>&-
+    grep -q 'info  recording to figures' log
+}
+
 @test "a daemon that puts a file of its own in the place of standard error: no message goes there" {
     VRAMGC_LOG=debug use errors:data
     [ "$(cat data)" = precious ]

@@ -6,7 +6,6 @@ Each test starts one script of python/ with libvramgc.so in front; many checks s
 start.
 """
 
-import contextlib
 import importlib.metadata
 import json
 import os
@@ -419,28 +418,6 @@ class Setting(unittest.TestCase):
         )
 
 
-@contextlib.contextmanager
-def control_group(limit_mib):
-    """A folder of one below this process's own, with that limit, 0: none; None: none can be made here."""
-    lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
-    own = {line.split(":")[1]: line.split(":", 2)[2].strip("/") for line in lines}
-    root = pathlib.Path("/sys/fs/cgroup")
-    parent = root / "memory" / own["memory"] if "memory" in own else root / own.get("", "")
-    group = parent / f"vramgc-test-{os.getpid()}"
-    limit = group / ("memory.limit_in_bytes" if "memory" in own else "memory.max")
-    try:
-        group.mkdir()
-    except OSError:
-        yield None
-        return
-    try:
-        if limit_mib and limit.exists():
-            limit.write_text(str(limit_mib << 20))
-        yield group if limit.exists() else None
-    finally:
-        group.rmdir()
-
-
 class Host(unittest.TestCase):
     """Memory of the host, by the one call of the allocator that is there."""
 
@@ -513,32 +490,6 @@ class Host(unittest.TestCase):
                 run, told = self.host(way, None, "3", VRAMGC_HOST="observe")
                 self.assertGreater(told["unused"], 5 + 20 + 33 + 64)
                 self.assertLess(int(run.fact("host_unused_bytes")) >> 20, 16)
-
-    def test_files_that_were_let_go_leave_the_cache(self):
-        for setting, group_mib, goes in (("files", 2048, True), ("auto", 2048, False), ("files", 0, False)):
-            with self.subTest(setting, group_mib=group_mib), tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
-                path = pathlib.Path(folder, "weights.safetensors")
-                with open(path, "wb") as file:
-                    file.write(bytes(256 << 20))
-                    file.flush()
-                    os.fsync(file.fileno())
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-                with control_group(group_mib) as group:
-                    if not group:
-                        self.skipTest("no control group can be made here")
-                    run = Run("host.py", "files", str(group), str(path), "60" if goes else "3", VRAMGC_HOST=setting)
-                self.assertEqual(run.status, 0, run.errors)
-                (told,) = run.lines
-                self.assertGreater(told["open"] - told["before"], 240)
-                self.assertGreater(told["mapped"] - told["before"], 240)
-                dropped, again = (int(run.fact(f"files_{what}_bytes")) >> 20 for what in ("dropped", "again"))
-                if goes:
-                    self.assertLess(told["gone"] - told["before"], 64)
-                    self.assertGreater(dropped, 200)
-                    self.assertEqual(again, 256)
-                else:
-                    self.assertGreater(told["gone"] - told["before"], 240)
-                    self.assertEqual((dropped, again), (0, 0))
 
     @staticmethod
     def installed(allocator):

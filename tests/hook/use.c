@@ -1,9 +1,10 @@
 /* use.c: the smallest program that uses the GPU: takes 3 MiB, keeps them, and says so. Linked
  * with the runtime. Words: errors:PATH, the first of all, makes a file of its own standard error,
- * sleep:MS pauses, fds closes all descriptors but the standard ones, streams writes to those, be
- * they open or not, own:PATH opens twenty files of its own, PATH.0 to PATH.19, and writes to them,
- * threads counts the threads, kill is SIGKILL, end:N exits, leave:MS ends the main thread; another
- * one takes 1 MiB after that time, and ends. */
+ * lock:PATH, the first of all, locks a file as SQLite does, and locked ends unless another process
+ * finds it locked; sleep:MS pauses, fds closes all descriptors but the standard ones, streams
+ * writes to those, be they open or not, own:PATH opens twenty files of its own, PATH.0 to PATH.19,
+ * and writes to them, threads counts the threads, kill is SIGKILL, end:N exits, leave:MS ends the
+ * main thread; another one takes 1 MiB after that time, and ends. */
 #include "cuda/cuda_api.h"
 
 #include <dirent.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int threads(void) {
@@ -58,6 +60,25 @@ static void leave(unsigned milliseconds) {
     pthread_exit(NULL);
 }
 
+/* Not in the place of a standard stream. */
+static void lock(const char *path) {
+    struct flock whole = {.l_type = F_WRLCK};
+    int low = open(path, O_RDWR | O_CREAT, 0600), fd = fcntl(low, F_DUPFD, 100);
+    close(low);
+    if (fcntl(fd, F_SETLK, &whole) != 0)
+        exit(3);
+}
+
+static void is_locked(void) {
+    struct flock whole = {.l_type = F_WRLCK};
+    int status = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(fcntl(100, F_GETLK, &whole) != 0 || whole.l_type == F_UNLCK);
+    if (waitpid(child, &status, 0) != child || status != 0)
+        exit(7);
+}
+
 static void word(const char *text) {
     if (strncmp(text, "sleep:", 6) == 0)
         usleep((useconds_t)atoi(text + 6) * 1000);
@@ -68,6 +89,8 @@ static void word(const char *text) {
         write_streams();
     else if (strncmp(text, "own:", 4) == 0)
         own_files(text + 4);
+    else if (strcmp(text, "locked") == 0)
+        is_locked();
     else if (strcmp(text, "threads") == 0)
         printf("threads=%d\n", threads());
     else if (strcmp(text, "kill") == 0)
@@ -92,6 +115,10 @@ int main(int count, char **arguments) {
     void *p = NULL;
     if (count > 1 && strncmp(arguments[1], "errors:", 7) == 0) {
         data_as_errors(arguments[1] + 7);
+        arguments++;
+        count--;
+    } else if (count > 1 && strncmp(arguments[1], "lock:", 5) == 0) {
+        lock(arguments[1] + 5);
         arguments++;
         count--;
     }

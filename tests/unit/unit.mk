@@ -13,7 +13,6 @@ UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/
 UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c program_name.c)
 UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
 UNIT_host_rule = src/host/rule.c
-UNIT_host_files = src/host/files.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c src/base/parse.c
 UNIT_peak = src/judge/peak.c
 UNIT_webui = src/judge/webui.c src/read/program.c src/base/program_name.c src/base/process_stat.c src/base/text.c

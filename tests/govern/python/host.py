@@ -1,8 +1,7 @@
 """Uses host memory in one of the ways in which web UIs use it, lets it go, and rests until most of what nobody uses is with the
-system again. Arguments: the way; MiB of tensors; for how many seconds at most. Or: files, a control group to go to, a large file of which Linux keeps nothing; for how many seconds at most."""
+system again. Arguments: the way; MiB of tensors; for how many seconds at most."""
 
 import json
-import mmap
 import os
 import pathlib
 import random
@@ -16,37 +15,6 @@ torch.set_num_threads(1)
 torch.zeros(1, device="cuda")
 
 
-def files(group, path, seconds):
-    """The file is read, open for a second and mapped for another; it is let go; and it is opened again."""
-    (group / "cgroup.procs").write_text(str(os.getpid()))
-    used = next(name for name in group.iterdir() if name.name in ("memory.usage_in_bytes", "memory.current"))
-    size = path.stat().st_size
-
-    def used_mib():
-        return int(used.read_text()) >> 20
-
-    told = {"before": used_mib()}
-    with open(path, "rb") as file:
-        while file.read(1 << 20):
-            pass
-        time.sleep(2.5)
-        told["open"] = used_mib()
-        view = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    time.sleep(2.5)
-    told["mapped"] = used_mib()
-    view.close()
-    until = time.monotonic() + seconds
-    while used_mib() > told["mapped"] - (size >> 21) and time.monotonic() < until:
-        time.sleep(0.02)
-    told["gone"] = used_mib()
-    with open(path, "rb"):
-        time.sleep(2.5)
-    return told
-
-
-if sys.argv[1] == "files":
-    print(json.dumps(files(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), float(sys.argv[4]))))
-    sys.exit()
 way, total = sys.argv[1], int(sys.argv[2]) << 20
 
 
