@@ -14,6 +14,7 @@
 #include "track/process_settings.h"
 #include "track/recording.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* A flush waits for the GPU; to go on without it is worse than to be late. */
@@ -146,14 +147,59 @@ static bool end_has_begun(void) {
     return begun;
 }
 
+/* Python calls none of the program's trace functions, nor its callbacks of sys.monitoring, on the
+ * calling thread until the same is done with LeaveTracing. Before 3.11 it is not needed: no thread
+ * sets them for another one. */
+static void hide(void (*enter_or_leave)(void *)) {
+    if (enter_or_leave && py()->PyGILState_GetThisThreadState)
+        enter_or_leave(py()->PyGILState_GetThisThreadState());
+}
+
+struct collector {
+    bool was_on;
+    object *thresholds; /* NULL: nobody has loaded gc, nor set gc.callbacks */
+};
+
+static void set_thresholds(object *thresholds) {
+    object *set = thresholds ? python_attribute_of("gc", "set_threshold") : NULL;
+    if (set)
+        python_drop(py()->PyObject_Call(set, thresholds, NULL));
+    python_drop(set);
+}
+
+/* Making an object, or a call of Python's, may run the collector, and with it what the program has
+ * written. 3.12 makes up for a collection that was due even where it has been switched off since.
+ */
+static struct collector stop_collecting(void) {
+    struct collector before = {false, NULL};
+    if (MUTANT(collector_runs, !py()->has_frames, true))
+        return before;
+    before.was_on = py()->PyGC_Disable() == 1;
+    before.thresholds = python_call("gc", "get_threshold");
+    object *never =
+        before.thresholds ? py()->Py_BuildValue("(iii)", INT_MAX, INT_MAX, INT_MAX) : NULL;
+    set_thresholds(never);
+    python_drop(never);
+    return before;
+}
+
+static void collect_again(struct collector before) {
+    set_thresholds(before.thresholds);
+    python_drop(before.thresholds);
+    if (before.was_on)
+        py()->PyGC_Enable();
+}
+
 /* The GIL, unless Python is about to end or to fork: then it waits for us to be outside. */
 static bool enter(int *state) {
     am_inside = true;
     atomic_fetch_add(&self.inside, 1);
     if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0) {
         *state = py()->PyGILState_Ensure();
-        if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0)
+        if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0) {
+            hide(py()->PyThreadState_EnterTracing);
             return true;
+        }
         py()->PyGILState_Release(*state);
     }
     be_outside();
@@ -162,6 +208,7 @@ static bool enter(int *state) {
 
 static void leave(int state) {
     py()->PyErr_Clear();
+    hide(py()->PyThreadState_LeaveTracing);
     py()->PyGILState_Release(state);
     be_outside();
 }
@@ -171,8 +218,10 @@ void python_prepare(void) {
     int state;
     if (atomic_load(&self.prepared) || !python_is_there() || !enter(&state))
         return;
+    struct collector before = stop_collecting();
     if (!atomic_exchange(&self.prepared, true))
         atomic_store(&self.registered, register_fork() && register_end() && !end_has_begun());
+    collect_again(before);
     leave(state);
 }
 
@@ -219,8 +268,10 @@ static void name_functions(void) {
     atomic_store(&self.named, true);
     if (strcmp(functions, "auto") != 0)
         phases_file_read(functions);
+    struct collector before = stop_collecting();
     if (frames_learn())
         names_begin();
+    collect_again(before);
     leave(state);
 }
 

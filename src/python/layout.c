@@ -1,5 +1,7 @@
 /* python_layout.c: see python_layout.h. What may be no pointer is read through the kernel, which
- * refuses where a load would end the program. It must run nothing of the program's. */
+ * refuses where a load would end the program. It must run nothing of the program's, nor anything
+ * that the program's audit hooks are told of: to compile is, and to ask a function for its
+ * __code__. */
 #include "python/layout.h"
 
 #include "base/base.h"
@@ -11,29 +13,18 @@
 
 /* No place that is looked for is further from the beginning, in Python 3.10 to 3.13. */
 enum { THREAD_BYTES = 512, FRAME_BYTES = 96, CODE_BYTES = 256, TEXT_BYTES = 128, WORD = 8 };
-enum { FILE_INPUT = 257, METH_NOARGS = 4 };
+enum { METH_VARARGS = 1, DEPTH = 3 };
 
-/* Each function begins in a line whose number hardly anything else in its code object is. */
-#define SCRIPT                                                                                     \
-    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n"                             \
-    "def vramgc_outer(look):\n"                                                                    \
-    "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n"                             \
-    "  def vramgc_inner():\n"                                                                      \
-    "    try:\n"                                                                                   \
-    "      1 / 0\n"                                                                                \
-    "    except:\n"                                                                                \
-    "      look()\n"                                                                               \
-    "  vramgc_outer.inner = vramgc_inner\n"                                                        \
-    "  vramgc_inner()\n"                                                                           \
-    "  look()\n"                                                                                   \
-    "vramgc_outer(vramgc_look)\n"
-enum { OUTER_LINE = 33, INNER_LINE = 66 };
+/* What every Python has loaded to import with; without the C functions below, which import nothing:
+ *   _call_with_frames_removed(f, ...) calls f(...);
+ *   _handle_fromlist(module, ["x"], f) does that with f and "module.x", if the module has no x. */
+#define MODULE "_frozen_importlib"
 
 static struct {
     int memory; /* /proc/self/mem */
     struct python_layout *layout;
-    object *globals;
-    object *codes[3]; /* innermost first: inner, outer, the script's */
+    object *codes[DEPTH]; /* of the frames in the first look, innermost first */
+    object *method;       /* the code of ModuleSpec.__init__ */
     unsigned looks;
     bool learned, verified;
 } self;
@@ -84,7 +75,7 @@ static bool learn_frame(uint64_t frame) {
             continue;
         for (layout->frame_outer = 0; layout->frame_outer < FRAME_BYTES;
              layout->frame_outer += WORD)
-            if (is_chain(frame, self.codes, ARRAY_LENGTH(self.codes)))
+            if (is_chain(frame, self.codes, DEPTH))
                 return true;
     }
     return false;
@@ -112,17 +103,8 @@ static bool learn_frames(uint64_t thread) {
 
 /* ---- exceptions ---- */
 
-/* A reference that the caller has to drop; NULL: none. */
-static object *handled(void) {
-    object *type = NULL, *value = NULL, *trace = NULL;
-    py()->PyErr_GetExcInfo(&type, &value, &trace);
-    python_drop(type);
-    python_drop(trace);
-    return value;
-}
-
 /* Until 3.10 its type stands before the exception, and its trace after it. */
-static bool learn_errors(uint64_t thread, const object *error) {
+static bool find_error(uint64_t thread, const object *error) {
     struct python_layout *layout = self.layout;
     for (layout->thread_errors = 0; layout->thread_errors < THREAD_BYTES;
          layout->thread_errors += WORD)
@@ -135,25 +117,44 @@ static bool learn_errors(uint64_t thread, const object *error) {
     return false;
 }
 
-/* ---- code and text ---- */
-
-static bool learn_pointer(unsigned *at, const char *attribute) {
-    object *inner = py()->PyObject_GetAttrString(self.codes[0], attribute);
-    object *outer = py()->PyObject_GetAttrString(self.codes[1], attribute);
-    *at = inner ? find_word(self.codes[0], inner, CODE_BYTES) : CODE_BYTES;
-    bool found = *at < CODE_BYTES && outer &&
-                 peek_word(address_of(self.codes[1]) + *at) == address_of(outer);
-    py()->PyErr_Clear();
-    python_drop(inner);
-    python_drop(outer);
+/* As if it were handled: nothing is raised, and nothing of Python runs meanwhile. */
+static bool learn_errors(uint64_t thread) {
+    object *before[3], *error = py()->PyUnicode_FromString("vramgc");
+    py()->PyErr_GetExcInfo(&before[0], &before[1], &before[2]);
+    py()->PyErr_SetExcInfo(NULL, error, NULL); /* takes the reference */
+    bool found = error && find_error(thread, error);
+    py()->PyErr_SetExcInfo(before[0], before[1], before[2]);
     return found;
 }
 
+/* ---- code and text ---- */
+
+static bool learn_pointer(unsigned *at, const char *attribute) {
+    object *of_method = py()->PyObject_GetAttrString(self.method, attribute);
+    object *of_other = py()->PyObject_GetAttrString(self.codes[1], attribute);
+    *at = of_method ? find_word(self.method, of_method, CODE_BYTES) : CODE_BYTES;
+    bool found = *at < CODE_BYTES && of_other &&
+                 peek_word(address_of(self.codes[1]) + *at) == address_of(of_other);
+    py()->PyErr_Clear();
+    python_drop(of_method);
+    python_drop(of_other);
+    return found;
+}
+
+static uint32_t line_of(object *code) {
+    object *line = py()->PyObject_GetAttrString(code, "co_firstlineno");
+    long number = line ? py()->PyLong_AsLong(line) : 0;
+    python_drop(line);
+    return (uint32_t)number;
+}
+
+/* Hardly anything else in a code object is as great as these two, 350 and more. */
 static bool learn_line(void) {
     unsigned *at = &self.layout->code_line;
+    uint32_t of_method = line_of(self.method), of_other = line_of(self.codes[1]);
     for (*at = 0; *at < CODE_BYTES; *at += 4)
-        if ((uint32_t)peek_word(address_of(self.codes[0]) + *at) == INNER_LINE &&
-            (uint32_t)peek_word(address_of(self.codes[1]) + *at) == OUTER_LINE)
+        if ((uint32_t)peek_word(address_of(self.method) + *at) == of_method &&
+            (uint32_t)peek_word(address_of(self.codes[1]) + *at) == of_other)
             return true;
     return false;
 }
@@ -216,30 +217,14 @@ static bool learn_code(void) {
     return learned;
 }
 
-/* ---- the script ---- */
+/* ---- the calls ---- */
 
-/* They live as long as the script's functions do. */
-static void find_codes(void) {
-    object *outer = py()->PyDict_GetItemString(self.globals, "vramgc_outer"); /* borrowed */
-    object *inner = outer ? py()->PyObject_GetAttrString(outer, "inner") : NULL;
-    self.codes[1] = outer ? py()->PyObject_GetAttrString(outer, "__code__") : NULL;
-    self.codes[0] = inner ? py()->PyObject_GetAttrString(inner, "__code__") : NULL;
-    python_drop(inner);
-    python_drop(self.codes[0]);
-    python_drop(self.codes[1]);
-}
-
-static bool learn(uint64_t thread, const object *error) {
-    find_codes();
-    return self.codes[0] && self.codes[1] && error && learn_frames(thread) &&
-           learn_errors(thread, error) && learn_code();
-}
-
-/* The script has left its inner function, and the exception. */
+/* It is in another function now, and no exception is handled. */
 static bool is_found_again(uint64_t thread) {
     uint64_t errors = peek_word(thread + self.layout->thread_errors);
     uint64_t error = errors ? peek_word(errors + self.layout->error_value) : 1;
-    return is_chain(innermost_of(thread), self.codes + 1, 2) &&
+    object *codes[] = {self.codes[0], self.codes[0]};
+    return is_chain(innermost_of(thread), codes, ARRAY_LENGTH(codes)) &&
            (!error || error == address_of(py()->none));
 }
 
@@ -247,34 +232,43 @@ static object *look(object *module, object *arguments) {
     (void)module;
     (void)arguments;
     uint64_t thread = (uint64_t)(uintptr_t)py()->PyGILState_GetThisThreadState();
-    object *error = handled();
     if (self.looks++ == 0)
-        self.learned = learn(thread, error);
+        self.learned = learn_frames(thread) && learn_errors(thread) && learn_code();
     else
         self.verified = is_found_again(thread);
-    python_drop(error);
     py()->PyErr_Clear();
     py()->Py_IncRef(py()->none);
     return py()->none;
 }
 
-static void run_script(void) {
-    static struct method_definition definition = {"vramgc_look", look, METH_NOARGS, NULL};
+/* They live as long as the module's functions do. */
+static bool find_codes(object *caller, object *lister, object *method) {
+    self.codes[0] = self.codes[2] = caller ? py()->PyFunction_GetCode(caller) : NULL;
+    self.codes[1] = lister ? py()->PyFunction_GetCode(lister) : NULL;
+    self.method = method ? py()->PyFunction_GetCode(method) : NULL;
+    return self.codes[0] && self.codes[1] && self.method;
+}
+
+static void call_look(void) {
+    static struct method_definition definition = {"vramgc_look", look, METH_VARARGS, NULL};
+    object *module = py()->PyDict_GetItemString(py()->PyImport_GetModuleDict(), MODULE);
+    object *caller = python_attribute_of(MODULE, "_call_with_frames_removed");
+    object *lister = python_attribute_of(MODULE, "_handle_fromlist");
+    object *class = python_attribute_of(MODULE, "ModuleSpec");
+    object *method = class ? py()->PyObject_GetAttrString(class, "__init__") : NULL;
+    object *name = py()->PyUnicode_FromString("?"); /* a list of one, too */
     object *function = py()->PyCFunction_NewEx(&definition, NULL, NULL);
-    object *result = NULL;
-    self.globals = py()->PyDict_New();
-    self.codes[2] = py()->Py_CompileString(SCRIPT, "<vramgc>", FILE_INPUT);
-    if (function && self.globals && self.codes[2] &&
-        py()->PyDict_SetItemString(self.globals, "vramgc_look", function) == 0)
-        result = py()->PyEval_EvalCode(self.codes[2], self.globals, self.globals);
-    python_drop(result);
-    python_drop(self.codes[2]);
-    python_drop(self.globals);
-    python_drop(function);
+    if (find_codes(caller, lister, method) && name && function) {
+        python_drop(
+            py()->PyObject_CallFunctionObjArgs(caller, lister, module, name, function, NULL));
+        python_drop(py()->PyObject_CallFunctionObjArgs(caller, caller, function, NULL));
+    }
+    object *all[] = {caller, lister, class, method, name, function};
+    for (size_t i = 0; i < ARRAY_LENGTH(all); i++)
+        python_drop(all[i]);
     py()->PyErr_Clear();
 }
 
-/* Making an object may run the collector, and with it what the program has written. */
 bool python_layout_learn(struct python_layout *layout) {
     self.memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     if (self.memory < 0)
@@ -282,10 +276,7 @@ bool python_layout_learn(struct python_layout *layout) {
     self.layout = layout;
     self.looks = 0;
     self.learned = self.verified = false;
-    bool collects = py()->PyGC_Disable() == 1;
-    run_script();
-    if (collects)
-        py()->PyGC_Enable();
+    call_look();
     close(self.memory);
     return self.learned && self.verified;
 }

@@ -1,6 +1,6 @@
 /* python_layout.h: where the host's Python keeps what a thread of it runs. These places differ from
- * release to release, and few of them are told: they are learned from code of our own, of which we
- * know what must be found, and never guessed. */
+ * release to release, and few of them are told: they are learned from code that we call, of which
+ * we know what must be found, and never guessed. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,5 +29,5 @@ struct python_layout {
 enum { LAYOUT_BYTES_A_LETTER = 7, LAYOUT_COMPACT = 8, LAYOUT_ASCII = 16 };
 
 /* With the GIL, on a thread of ours, which has no Python of its own to run. Runs a few lines of
- * Python, which import nothing. False: something was not found, or not found again. */
+ * Python's own, which import nothing. False: something was not found, or not found again. */
 bool python_layout_learn(struct python_layout *layout);

@@ -30,6 +30,10 @@ static bool look_up(struct python_api *api) {
     api->has_frames = api->has_frames && api->name != NULL;
     PYTHON_FRAME_FUNCTIONS(X)
 #undef X
+#define X(result, name, parameters)                                                                \
+    api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);
+    PYTHON_HIDING_FUNCTIONS(X)
+#undef X
     api->code_type = real_dlsym(RTLD_DEFAULT, "PyCode_Type");
     api->has_frames = api->has_frames && api->code_type;
     api->none = real_dlsym(RTLD_DEFAULT, "_Py_NoneStruct");

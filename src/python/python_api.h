@@ -36,23 +36,31 @@ struct method_definition {
     X(void *, PyEval_SaveThread, (void))                                                           \
     X(void, PyEval_RestoreThread, (void *))
 
-/* What knowing frames needs besides (python_layout.h): PyGC_ is 3.10's. */
+/* What knowing frames needs besides (layout.h): PyGC_ is 3.10's. */
 #define PYTHON_FRAME_FUNCTIONS(X)                                                                  \
     X(int, PyGC_Disable, (void))                                                                   \
     X(int, PyGC_Enable, (void))                                                                    \
     X(void *, PyGILState_GetThisThreadState, (void))                                               \
     X(void, PyErr_GetExcInfo, (object **, object **, object **))                                   \
-    X(object *, PyUnicode_FromString, (const char *))                                              \
-    X(object *, Py_CompileString, (const char *, const char *, int))                               \
-    X(object *, PyEval_EvalCode, (object *, object *, object *))
+    X(void, PyErr_SetExcInfo, (object *, object *, object *))                                      \
+    X(object *, Py_BuildValue, (const char *, ...))                                                \
+    X(object *, PyFunction_GetCode, (object *))                                                    \
+    X(long, PyLong_AsLong, (object *))                                                             \
+    X(object *, PyUnicode_FromString, (const char *))
+
+/* 3.11's: Python calls no hook meanwhile. */
+#define PYTHON_HIDING_FUNCTIONS(X)                                                                 \
+    X(void, PyThreadState_EnterTracing, (void *))                                                  \
+    X(void, PyThreadState_LeaveTracing, (void *))
 
 struct python_api {
 #define X(result, name, parameters) result(*name) parameters;
     PYTHON_FUNCTIONS(X)
     PYTHON_FRAME_FUNCTIONS(X)
+    PYTHON_HIDING_FUNCTIONS(X)
 #undef X
     object *none, *code_type;
-    bool has_frames; /* the latter functions are there, and code_type */
+    bool has_frames; /* the functions for that are there, and code_type */
 };
 
 /* NULL as long as there is none. A program may open its Python late: it is looked for again after

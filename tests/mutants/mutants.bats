@@ -261,6 +261,7 @@ prove_finds() {
 @test "an error after which the cache was emptied counts as work that went on" { caught emptied_goes_on govern/causes '^work that goes on'; }
 @test "an error after which the program trimmed the pool counts as work that went on" { caught trimmed_goes_on govern/causes '^cudaMallocAsync: one error'; }
 @test "an error that Python handles counts as work that went on" { caught_python handled_goes_on test_work_that_goes_on; }
+@test "the program's collector runs in our thread" { caught collector_runs govern/frames 'no hook'; }
 @test "the first tensor comes before functions are named" { caught_python first_not_named test_the_first_tensor; }
 @test "a function is told by its address alone" { caught_names name_of_another; }
 @test "a model that is loaded is a job" { caught load_is_job govern/while_running 'a model that is loaded'; }
