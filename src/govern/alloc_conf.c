@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define CHOICE   "expandable_segments:True"
 #define REPLACED "max_split_size_mb"
@@ -140,13 +139,6 @@ static void say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->why, sizeof conf->why, why);
 }
 
-/* PyTorch reserves 1.125 times the card for each stream and pool; no limit that people set bears
- * that for long. */
-static bool addresses_are_short(void) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
 /* NULL: nothing is known against expandable segments here. */
 static const char *objection(const struct alloc_conf *conf, const char *of_machine) {
     if (torch_on_wsl())
@@ -155,7 +147,9 @@ static const char *objection(const struct alloc_conf *conf, const char *of_machi
         return "ComfyUI's DynamicVRAM frees memory only for cudaMalloc";
     if (of_machine)
         return of_machine;
-    if (addresses_are_short())
+    /* For each stream and pool 1.125 times the card: no limit that people set bears that for long.
+     */
+    if (torch_addresses_bytes() != UINT64_MAX)
         return "addresses are limited (ulimit -v), and expandable segments take many";
     if (!conf->torch[0])
         return "PyTorch's version is not known";

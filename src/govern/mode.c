@@ -84,6 +84,7 @@ void mode_begin(const struct mode_machine *machine) {
         .driver = machine->driver,
         .driver_version = self.driver_version,
         .wsl = torch_on_wsl(),
+        .addresses_limited = torch_addresses_bytes() != UINT64_MAX,
         .own_pool = mode_wants_own_pool(),
         .aimdo = torch_has_aimdo(),
         .interposer = self.interposer,

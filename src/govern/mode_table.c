@@ -32,6 +32,7 @@ enum fact {
     REFUTED = 1 << 16,    /* ... or that one does not */
     OUTDATED = 1 << 17,   /* ... with another driver, or for another engine */
     PASSED_BY = 1 << 18,  /* another interposer would not see what compact takes */
+    ADDRESSES = 1 << 19,  /* of these there is a limit (ulimit -v) */
 };
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
@@ -52,6 +53,7 @@ static const struct row {
     {COMPACT | PASSED, 0, MODE_COMPACT, "asked for by VRAMGC_MODE; self-test passed on %p"},
     {COMPACT, 0, MODE_COMPACT, "asked for by VRAMGC_MODE"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
+    {AUTO | ADDRESSES, 0, MODE_FLUSH, "addresses are limited (ulimit -v), and compact takes more"},
     {AUTO, MAPS, MODE_FLUSH, "a device cannot map memory page by page"},
     {AUTO, DRIVER, MODE_FLUSH, "driver %d is not known to map memory page by page"},
     {AUTO, TORCH, MODE_FLUSH, "PyTorch's version is not known"},
@@ -96,6 +98,7 @@ static unsigned as_set(const struct mode_facts *facts) {
     unsigned set = facts_of_torch(facts);
     set |= facts->wish == MODE_AUTO ? AUTO : facts->wish == MODE_COMPACT ? COMPACT : 0;
     set |= facts->wsl ? WSL : 0;
+    set |= facts->addresses_limited ? ADDRESSES : 0;
     set |= facts->aimdo ? AIMDO : 0;
     set |= facts->maps ? MAPS : 0;
     set |= facts->interposer[0] ? PASSED_BY : 0;

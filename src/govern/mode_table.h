@@ -18,6 +18,7 @@ struct mode_facts {
     int driver;                 /* the driver's version, such as 13000; 0: not known */
     const char *driver_version; /* and its own name for it: driver_version_read; not NULL */
     bool wsl;                   /* Windows Subsystem for Linux */
+    bool addresses_limited;     /* ulimit -v */
     bool own_pool;           /* cudaMallocAsync is served by a pool of ours: mode_wants_own_pool */
     bool aimdo;              /* comfy-aimdo is loaded: torch_has_aimdo */
     const char *interposer;  /* another that compact would go round: its file; "" none, not NULL */

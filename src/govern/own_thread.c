@@ -1,8 +1,10 @@
 /* own_thread.c: see own_thread.h. It must not know what the threads do. */
 #include "govern/own_thread.h"
 
+#include "base/base.h"
 #include "base/mutant.h"
 #include "cuda/real.h"
+#include "govern/torch.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -48,9 +50,14 @@ static bool start(void *(*function)(void *)) {
     return started;
 }
 
+/* So many addresses glibc reserves for a thread as soon as that allocates, as ours do within the
+ * driver and Python, and never gives back. A hundredth of what the program may take is not missed.
+ */
+#define ARENA_BYTES (64 * MEBIBYTE)
+
 /* The machine may have had no more threads just then. */
 bool own_thread_start(void *(*function)(void *)) {
-    return start(function) || start(function);
+    return torch_addresses_bytes() / 100 >= ARENA_BYTES && (start(function) || start(function));
 }
 
 unsigned own_threads(void) {

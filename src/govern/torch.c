@@ -66,3 +66,9 @@ bool torch_has_aimdo(void) {
 bool torch_on_wsl(void) {
     return access("/dev/dxg", F_OK) == 0;
 }
+
+uint64_t torch_addresses_bytes(void) {
+    struct rlimit limit;
+    bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return limited ? limit.rlim_cur : UINT64_MAX;
+}

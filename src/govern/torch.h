@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* The newest PyTorch whose block events were compared with its own counters (2.0 ... 2.15: 16
  * releases, all the same), and the oldest. */
@@ -35,3 +36,7 @@ bool torch_has_aimdo(void);
 /* Under WSL drivers before R615 say that they can map memory, and then fail to (PyTorch #192330).
  */
 bool torch_on_wsl(void);
+
+/* How many bytes of addresses the process may take (ulimit -v). UINT64_MAX: as many as there are.
+ */
+uint64_t torch_addresses_bytes(void);

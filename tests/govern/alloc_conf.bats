@@ -156,3 +156,20 @@ becomes() {
         done
     done
 }
+
+# takes [OPTION-OF-SIMGPU]: MiB of addresses that the program has, and its threads.
+takes() {
+    XDG_STATE_HOME=$BATS_TEST_TMPDIR/state$1 scripts/simgpu --cuda 13 --mem 512MiB $1 -- build/venv/bin/python tests/govern/python/addresses.py
+}
+
+@test "addresses are short: vramgc reserves none ahead, as a thread does that allocates" {
+    local alone option with
+    ulimit -S -v $((2 << 20))
+    alone=$(takes '')
+    for option in '' --proven; do
+        with=$(LD_PRELOAD=$library takes "$option")
+        echo "$option: alone $alone, with $with"
+        [ "${with#* }" -eq "${alone#* }" ]
+        [ $((${alone% *} - ${with% *})) -le 16 ] # its own code and tables
+    done
+}

@@ -96,6 +96,7 @@ static void automatic_where_something_is_not(void **state) {
     facts.what;                                                                                    \
     expect(&facts, MODE_FLUSH, words)
     FLUSH(wsl = true, "under WSL mapping memory fails with many drivers");
+    FLUSH(addresses_limited = true, "addresses are limited (ulimit -v), and compact takes more");
     FLUSH(maps = false, "a device cannot map memory page by page");
     FLUSH(driver = 0, "driver of unknown version is not known to map memory page by page");
     FLUSH(driver = 10020, "driver for CUDA 10.2 is not known to map memory page by page");
