@@ -215,11 +215,11 @@ struct vramgc_action {
     uint32_t kind;          /* enum vramgc_action_kind */
     uint32_t reason;        /* enum vramgc_reason */
     uint32_t device;
-    uint32_t observed; /* 1: mode observe, nothing was done */
-    char function[64]; /* Python function then running, where it could be asked for */
-    char phase[24];    /* and what it was part of */
-    uint64_t asker;    /* reason PEER: the process that lacked memory */
-    char asker_name[48];
+    uint32_t observed;   /* 1: mode observe, nothing was done */
+    char function[64];   /* Python function then running, where it could be asked for */
+    char phase[24];      /* and what it was part of */
+    uint64_t asker;      /* reason PEER: the process that lacked memory */
+    char asker_name[48]; /* its name; reason REFUSED: the library of this process that lacked it */
     uint64_t until_ns; /* pages: when the latest of them had gone, since the start of the record */
 };
 

@@ -16,7 +16,8 @@
 #include "track/process_settings.h"
 #include "track/reclaim_log.h"
 
-/* Who asked for memory (vramgc_reclaim) waits for the GPU a fifth of what a user notices, 0.1 s. */
+/* Who asked for memory (vramgc_reclaim, or a library of the program's) waits for the GPU a fifth of
+ * what a user notices, 0.1 s. */
 enum { GPU_PATIENCE = 20 };
 
 void due_read_memory(struct device *device) {
@@ -83,7 +84,8 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
 struct flushing {
     const struct device *device;
     bool asked;
-    uint64_t begun_ns; /* when we had the GIL: while we wait for it the program works */
+    uint64_t least_bytes; /* with less to gain it is let be */
+    uint64_t begun_ns;    /* when we had the GIL: while we wait for it the program works */
 };
 
 /* PyTorch empties the cache of all devices. */
@@ -109,12 +111,11 @@ static bool all_finish(const struct device *asked) {
 static bool must_not_flush(void *context) {
     struct flushing *flushing = context;
     flushing->begun_ns = clock_ns();
-    bool must_not = capture_active() || (!flushing->asked && would_wait()) ||
-                    MUTANT(stale_gain,
-                           !flushing->asked && device_releasable_bytes(flushing->device) <
-                                                   settings_options()->min_gain,
-                           false) ||
-                    !all_finish(flushing->device);
+    bool must_not =
+        capture_active() || (!flushing->asked && would_wait()) ||
+        MUTANT(stale_gain, device_releasable_bytes(flushing->device) < flushing->least_bytes,
+               false) ||
+        !all_finish(flushing->device);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !must_not; i++)
         if (device_if_ready(i))
             decay_flush_begins(device_if_ready(i));
@@ -124,8 +125,10 @@ static bool must_not_flush(void *context) {
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */
 static bool flush(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
-    struct flushing flushing = {.device = device,
-                                .asked = action.reason == reclaim_log_reason(POLICY_ASKED)};
+    int tries = action.reason == VRAMGC_REASON_REFUSED ? GPU_PATIENCE : 1;
+    bool asked = action.reason == reclaim_log_reason(POLICY_ASKED);
+    uint64_t least_bytes = *action.asker_name ? 1 : settings_options()->min_gain;
+    struct flushing flushing = {device, asked, asked ? 0 : least_bytes, 0};
     action.kind = VRAMGC_ACTION_FLUSH;
     if (action.observed) {
         action.before_bytes = reserved_bytes(device);
@@ -136,26 +139,38 @@ static bool flush(struct device *device, struct vramgc_action action) {
     }
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
-    if (!python_empty_cache(must_not_flush, &flushing))
-        return false;
+    while (!python_empty_cache(must_not_flush, &flushing)) {
+        if (--tries == 0)
+            return false;
+        sleep_ns(MILLISECOND_NS);
+    }
     names_describe(names_latest(), &action);
     action.took_ns = clock_ns() - flushing.begun_ns;
     conclude_flush(device, action, returned);
     return true;
 }
 
-/* Whether anything was done. asker: another process, which has no right to have this one wait for
+/* Another process or a library (1 + its index), which have no right to have this process wait for
  * the GPU; 0: none. */
-static bool act(struct device *device, struct policy_decision decision, uint64_t asker) {
-    struct vramgc_action action = {
-        .device = device_index(device),
-        .reason = asker ? VRAMGC_REASON_PEER : reclaim_log_reason(decision.reason),
-        .observed = decision.observed,
-        .used_bytes = device_used_bytes(device),
-        .asker = asker,
-    };
+static struct vramgc_action asked_by(uint64_t asker, unsigned library) {
+    struct vramgc_action action = {.asker = asker, .reason = asker ? VRAMGC_REASON_PEER : 0};
     if (asker)
         program_of_process(asker, action.asker_name, sizeof action.asker_name);
+    if (!library)
+        return action;
+    action.reason = VRAMGC_REASON_REFUSED;
+    text_copy(action.asker_name, sizeof action.asker_name,
+              library > 1 ? store_file()->libraries[library - 1].name : "a library");
+    return action;
+}
+
+/* Whether anything was done. */
+static bool act(struct device *device, struct policy_decision decision,
+                struct vramgc_action action) {
+    action.device = device_index(device);
+    action.reason = action.reason ? action.reason : reclaim_log_reason(decision.reason);
+    action.observed = decision.observed;
+    action.used_bytes = device_used_bytes(device);
     bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
                                           ? give_back_pages(device, action)
                                           : flush(device, action));
@@ -178,14 +193,15 @@ void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
     bool asked = atomic_exchange(&reclaim->asked, false);
-    uint64_t asker = asked ? 0 : peers_asker(device);
+    unsigned library = asked ? 0 : atomic_load(&reclaim->library);
+    uint64_t asker = asked || library ? 0 : peers_asker(device);
     struct policy_reading reading = {
         .now_ns = now,
         .latest_event_ns = changed_ns,
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .free_bytes = device_free_bytes(device),
         .releasable_bytes = device_releasable_bytes(device),
-        .asked = asked || asker,
+        .asked = asked || library || asker,
     };
     reading.pool_idle_bytes =
         reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
@@ -206,6 +222,10 @@ void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
         reclaim->policy = before;
     lock_give(&reclaim->lock);
     bool due = decision.flush || decision.trim;
-    if (due && !act(device, decision, asker) && unfinished) /* a GPU is at work: at the next look */
+    if (due && !act(device, decision, asked_by(asker, library)) &&
+        unfinished) /* a GPU is at work */
         atomic_store(&reclaim->unfinished, MUTANT(rest_given_up, true, false));
+    atomic_store(&reclaim->late, false);
+    if (library)
+        atomic_store(&reclaim->library, 0);
 }

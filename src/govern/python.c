@@ -295,13 +295,13 @@ void python_await_names(void) {
         nanosleep(&step, NULL);
 }
 
-static bool has_gil(void) {
+bool python_is_held_here(void) {
     return py() && py()->Py_IsInitialized() && py()->PyGILState_Check();
 }
 
 void python_process_ends(void) {
     stop();
-    if (atomic_load(&self.inside) > 0 && has_gil())
+    if (atomic_load(&self.inside) > 0 && python_is_held_here())
         python_drop(wait_until_outside());
 }
 

@@ -14,6 +14,8 @@ struct reclaim {
     _Atomic bool unfinished;    /* an induced out of memory gave back only a part */
     _Atomic bool wanted;        /* one was due where it could not be done */
     atomic_int verdict;         /* why it could not: enum soft_oom */
+    atomic_uint library;        /* 1 + which was refused what PyTorch has idle; 0: none */
+    _Atomic bool late;          /* it waited in vain: nobody waits before there is an answer */
     struct vm_past past;        /* the work that PyTorch would wait for to empty its cache */
 };
 

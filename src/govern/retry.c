@@ -1,12 +1,21 @@
-/* retry.c: see retry.h. It must not wait for the GPU but where that can give the caller memory. */
+/* retry.c: see retry.h. It must not wait for the GPU but where that can give the caller memory, nor
+ * for our own thread where that waits for the caller. */
 #include "govern/retry.h"
 
+#include "base/cancel.h"
+#include "base/peer_ask.h"
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/peer_programs.h"
+#include "govern/python.h"
+#include "govern/reclaim.h"
 #include "govern/trim.h"
+#include "govern/wakeup.h"
 #include "track/capture.h"
 #include "track/device.h"
+#include "track/free_memory.h"
+#include "track/libraries.h"
+#include "track/process_settings.h"
 #include "track/recording.h"
 #include "track/thread.h"
 
@@ -20,6 +29,40 @@ bool retry_after_oom(uint64_t bytes) {
     return given > 0 || (device && trim_after_oom(device, bytes));
 }
 
+/* For another library: until our own thread has had PyTorch empty its cache, or has seen that it
+ * cannot. With the GIL held here, which it needs, it comes too late for this request. Whoever holds
+ * the lock of PyTorch's allocator holds it up no longer than that. */
+static void await_flush(struct device *device, struct reclaim *reclaim) {
+    uint64_t start_ns = clock_ns(), ns = 0;
+    int cancel = cancel_disable();
+    while (ns < MUTANT(flush_awaited, PEER_PATIENCE_NS, 10 * SECOND_NS) &&
+           atomic_load(&reclaim->library)) {
+        sleep_ns(MILLISECOND_NS);
+        ns = clock_ns() - start_ns;
+    }
+    cancel_restore(cancel);
+    figure_add(&device->out->stats.flush_waits, 1);
+    figure_add(&device->out->stats.flush_wait_ns, ns);
+}
+
+/* A thread that PyTorch's allocator has asked about a stream calls from inside it. What cannot be
+ * waited for is done all the same: the program may ask once more. */
+static bool flush_after_oom(struct device *device, uint64_t bytes) {
+    struct reclaim *reclaim = reclaim_of(device);
+    const uint64_t *reclaimed = &device->out->stats.reclaimed_bytes;
+    uint64_t before_bytes = figure_get(reclaimed);
+    if (settings_policy().mode != POLICY_FLUSH || device_vm(device) || capture_active() ||
+        thread_stream()->asked || !device_releasable_bytes(device) ||
+        !trim_would_do(device, device_releasable_bytes(device), bytes))
+        return false;
+    atomic_store(&reclaim->library, 1 + library_calling());
+    wakeup(WAKEUP_LOOK);
+    if (!MUTANT(gil_awaited, python_is_held_here(), false) && !atomic_load(&reclaim->late))
+        await_flush(device, reclaim);
+    atomic_store(&reclaim->late, atomic_load(&reclaim->library) > 0);
+    return figure_get(reclaimed) > before_bytes;
+}
+
 /* PyTorch will empty its own cache first, and ask once more. */
 static bool will_ask_again(const struct device *device, bool allocator) {
     return allocator && !oom_is_open() && !capture_active() && device_releasable_bytes(device) > 0;
@@ -28,6 +71,8 @@ static bool will_ask_again(const struct device *device, bool allocator) {
 bool retry_on_full_card(uint64_t bytes, bool allocator) {
     bool own = retry_after_oom(bytes);
     struct device *device = recording_is_on() ? device_current() : NULL;
+    if (device && !allocator && !(own && device_free_bytes(device) >= bytes))
+        own = flush_after_oom(device, bytes) || own;
     bool last = device && MUTANT(peers_before_own, !will_ask_again(device, allocator), true);
     return (last && peers_after_oom(device, bytes)) || own;
 }

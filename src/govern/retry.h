@@ -6,8 +6,8 @@
 /* Whether vramgc gave something back, so that asking again may help. */
 bool retry_after_oom(uint64_t bytes);
 
-/* The same for memory of the card, which other programs may give, too. allocator: PyTorch's caching
- * allocator asked. */
+/* The same for memory of the card, which other programs may give, too, and PyTorch's cache, which
+ * is emptied for others. allocator: PyTorch's caching allocator asked. */
 bool retry_on_full_card(uint64_t bytes, bool allocator);
 
 /* What mode compact serves was refused, with all that the engine has: what the driver's pool keeps,

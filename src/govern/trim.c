@@ -56,8 +56,7 @@ bool trim_mempool(struct device *device, struct vramgc_action action) {
     return (action.observed || reclaim_enter(device)) && trim_and_tell(device, &action);
 }
 
-/* Whether free and idle bytes together are enough: else nothing helps. */
-static bool would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes) {
+bool trim_would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes) {
     return idle_bytes && device_read_memory(device) &&
            device_free_bytes(device) + idle_bytes >= bytes;
 }
@@ -65,7 +64,7 @@ static bool would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes)
 bool trim_after_oom(struct device *device, uint64_t bytes) {
     enum policy_mode mode = settings_policy().mode;
     if (mode == POLICY_OFF || capture_active() || !mempool_in_use(device) ||
-        !would_do(device, mempool_idle(device).idle_bytes, bytes))
+        !trim_would_do(device, mempool_idle(device).idle_bytes, bytes))
         return false;
     struct vramgc_action action = {
         .device = device_index(device),

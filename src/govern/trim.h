@@ -12,6 +12,9 @@ uint64_t trim_idle_bytes(struct device *device, uint64_t now_ns);
  * what trim_idle_bytes tells; the action, with its reason, is told. Whether anything was done. */
 bool trim_mempool(struct device *device, struct vramgc_action action);
 
+/* Whether free and idle bytes together are enough: else nothing helps. Asks the driver. */
+bool trim_would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes);
+
 /* The driver has refused a thread of the program so many bytes: where the pool's idle ones would
  * make up for them, waits for the GPU and trims the pool, as PyTorch's native allocator does with
  * its cache before it gives up (mode observe: tells of it). The device's context is current.

@@ -40,6 +40,9 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, bool allocator,
                           hook_forget_t forget);
 
+#define HOOK_RETRY(...)                                                                            \
+    (library_calls(__builtin_return_address(0)), hook_retry_after_oom(__VA_ARGS__))
+
 /* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
  * else. So a request of PyTorch's that was refused becomes one for a moment. Whether it was
  * granted: asking again may help. Not for a wrapper of cuMemAlloc, which it calls. */
@@ -85,8 +88,7 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes);
     else if (MAY_TAKE_##api(class, asked))                                                         \
         result = real(__VA_ARGS__);                                                                \
     if (outermost && (int)result == CALL_NO_MEMORY &&                                              \
-        hook_retry_after_oom(class, asked, ALLOCATOR_##api, FORGET_##api) &&                       \
-        MAY_TAKE_##api(class, asked))                                                              \
+        HOOK_RETRY(class, asked, ALLOCATOR_##api, FORGET_##api) && MAY_TAKE_##api(class, asked))   \
         result = real(__VA_ARGS__);                                                                \
     if (outermost)                                                                                 \
         HOOK_NOTE(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \

@@ -7,6 +7,7 @@
 #include "govern/decay_thread.h"
 #include "govern/induce_oom.h"
 #include "govern/retry.h"
+#include "govern/torch.h"
 #include "hook/calls.h"
 #include "serve/address.h"
 #include "serve/expandable.h"
@@ -100,6 +101,12 @@ static CUresult ask_driver(CUmemGenericAllocationHandle *h, size_t n, const CUme
     return refused ? CUDA_ERROR_OUT_OF_MEMORY : real ? real(h, n, d, f) : MISSING_CUDA;
 }
 
+/* comfy-aimdo fills the card with these, and is to be refused then. */
+static bool room_for(size_t n, const CUmemAllocationProp *d, bool allocator) {
+    bool on_card = lies_on_card(d) && (allocator || !torch_has_aimdo());
+    return on_card ? retry_on_full_card(n, allocator) : retry_after_oom(n);
+}
+
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
                      unsigned long long f) {
     bool allocator = FROM_ALLOCATOR();
@@ -109,18 +116,16 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     CUresult result = served  ? vhandle_create(h, n, d)
                       : again ? CUDA_SUCCESS
                               : ask_driver(h, n, d, f);
-    if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY &&
-        (allocator && lies_on_card(d) ? retry_on_full_card(n, true) : retry_after_oom(n)))
+    if (outermost)
+        library_calls(__builtin_return_address(0));
+    if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && room_for(n, d, allocator))
         result = ask_driver(h, n, d, f);
     uint64_t unmapped_bytes = served ? thread_unmapped_handle_bytes() : 0; /* will need pages */
     if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
         room_make(n + unmapped_bytes))
         result = served ? vhandle_create(h, n, d) : ask_driver(h, n, d, f);
-    if (outermost) {
-        library_calls(__builtin_return_address(0));
-        if (!again)
-            note_created(result, h, n, d, allocator);
-    }
+    if (outermost && !again)
+        note_created(result, h, n, d, allocator);
     hook_leave_vmm();
     return result;
 }

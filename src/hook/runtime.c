@@ -24,7 +24,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     } else if (real) {
         result = real(p, n);
         if (outermost && result == cudaErrorMemoryAllocation &&
-            hook_retry_after_oom(CLASS_DEVICE, n, segment, FORGET_CUDART))
+            HOOK_RETRY(CLASS_DEVICE, n, segment, FORGET_CUDART))
             result = real(p, n);
         if (outermost)
             HOOK_NOTE(ID_cudaMalloc, CLASS_DEVICE, (int)result,

@@ -219,8 +219,8 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
         char why[80];
         struct text text = TEXT_IN(why);
         text_add(&text, known(stats_file_reason_name(a->reason)));
-        if (a->asker)
-            text_format(&text, ": to %s (%" PRIu64 ")", a->asker_name, a->asker);
+        if (*a->asker_name)
+            text_format(&text, ": to %s%s", a->asker_name, asker_pid(a).text);
         at(&table, number, a->device, a->time_ns);
         row(&table,
             CELLS(lasted ? show_clock(a->until_ns).text : "", show_unit(UNIT_ID, a->device).text,

@@ -58,7 +58,8 @@ FIELDS_OF(action, "actions", "reclaims, oldest first", "one reclaim",
     emit_text(emit, "phase", "what it was part of", r->phase);
     emit_number_if(emit, "asker", UNIT_ID, "process that lacked memory (peer)", r->asker > 0,
                    r->asker);
-    emit_text(emit, "asker_name", "its name", r->asker_name);
+    emit_text(emit, "asker_name", "its name; or the library that lacked memory (refused)",
+              r->asker_name);
 }
 
 static void write_refusal_holes(struct emit *emit, const struct vramgc_refusal *r) {

@@ -133,6 +133,13 @@ bool is_small_reclaim(const struct stats_file *record, const struct vramgc_actio
     return least && bytes < strtoull(least, NULL, 10);
 }
 
+struct figure asker_pid(const struct vramgc_action *action) {
+    struct figure pid = {0};
+    if (action->asker)
+        snprintf(pid.text, sizeof pid.text, " (%llu)", (unsigned long long)action->asker);
+    return pid;
+}
+
 /* Of one that was only observed nothing went back. */
 static void write_action(FILE *out, const struct vramgc_action *a, bool observed) {
     const char *kind = stats_file_action_name(a->kind), *reason = stats_file_reason_name(a->reason);
@@ -147,9 +154,9 @@ static void write_action(FILE *out, const struct vramgc_action *a, bool observed
                  observed ? memory.text : went);
     if (minus_u64(a->until_ns, a->time_ns) > SECOND_NS)
         summary_line(out, "           until %s", show_clock(a->until_ns).text);
-    if (a->asker)
-        summary_line(out, "           to %s (%llu), which lacked memory",
-                     *a->asker_name ? a->asker_name : "a program", (unsigned long long)a->asker);
+    if (*a->asker_name || a->asker)
+        summary_line(out, "           to %s%s, which lacked memory",
+                     *a->asker_name ? a->asker_name : "a program", asker_pid(a).text);
 }
 
 static void write_actions(FILE *out, const struct stats_file *record,

@@ -38,5 +38,8 @@ struct figure summary_end(const struct stats_file *record);
 /* Why a request was refused, in words. */
 const char *summary_why(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
+/* " (PID)" of the program that lacked the memory; empty: a library of this one did, or nobody. */
+struct figure asker_pid(const struct vramgc_action *action);
+
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);

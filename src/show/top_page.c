@@ -328,9 +328,9 @@ static void write_action(struct text *text, const struct vramgc_action *action, 
     if (action->observed)
         text_format(text, "would give back %s",
                     show_bytes(minus_u64(action->before_bytes, action->after_bytes)).text);
-    else if (action->asker)
-        text_format(text, "gave %s to %s (%llu)", show_bytes(action->net_bytes).text,
-                    action->asker_name, (unsigned long long)action->asker);
+    else if (*action->asker_name)
+        text_format(text, "gave %s to %s%s", show_bytes(action->net_bytes).text, action->asker_name,
+                    asker_pid(action).text);
     else
         text_format(text, "gave back %s in %s", show_bytes(action->net_bytes).text,
                     show_time(action->took_ns).text);

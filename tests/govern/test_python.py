@@ -291,6 +291,21 @@ class WholePyTorch(unittest.TestCase):
         )
         self.assertIn(int(run.fact("peer_bytes")) >> 20, range(2048, 2100))  # pieces of 12 MiB
 
+    def test_another_library_gets_what_is_idle(self):
+        settings = {"sim": ("--mem", "4GiB"), "VRAMGC_THRESHOLD": "100"}
+        for conf in "keep", "auto":
+            with self.subTest(conf):
+                run = Run("library.py", VRAMGC_ALLOC_CONF=conf, **settings)
+                self.check(run, ["more than there is", *["it comes"] * 3, "beside the GIL", "it comes"])
+                self.assertGreaterEqual(int(run.fact("flush_waits")), 5)
+                self.assertGreaterEqual(int(run.fact("flush_wait_ns")), 200_000_000)
+                askers = {line.strip() for line in run.report if "which lacked memory" in line}
+                self.assertEqual(len(askers), 1, run.report)  # that of ctypes
+                self.assertRegex(askers.pop(), r"^to (?!libc10)\S+, which lacked memory$")
+        run = Run("library.py", "gil", **settings)
+        self.check(run, ["with the GIL"])
+        self.assertEqual(run.fact("flush_waits"), "0")
+
     def test_growth_is_named(self):
         settings = {
             "VRAMGC_THRESHOLD": "100",

@@ -97,6 +97,8 @@ ends_early() {
 @test "the GPU is waited for without end where there is memory still" { caught waits_without_end vm/held 'capture'; }
 @test "PyTorch has to empty its cache though it would wait for the GPU" { caught flush_waits vm/held 'mode flush: above'; }
 @test "the rest of a reclaim is given up where a GPU is at work" { caught_python rest_given_up test_asked_and_the_rest_of_a_refusal; }
+@test "a library waits for PyTorch's cache as long as somebody has the GIL" { caught_python flush_awaited test_another_library; }
+@test "a library that has the GIL waits for our thread, which needs it" { caught_python gil_awaited test_another_library; }
 @test "a capture begins while the GPU is asked" { caught_alone capture_while_asking captures; }
 @test "the GPU is asked during a capture" { caught_alone asks_in_capture captures; }
 @test "the GPU is not waited for before a capture" { caught_alone capture_not_waited capture-nears; }
