@@ -101,9 +101,10 @@ static CUresult ask_driver(CUmemGenericAllocationHandle *h, size_t n, const CUme
     return refused ? CUDA_ERROR_OUT_OF_MEMORY : real ? real(h, n, d, f) : MISSING_CUDA;
 }
 
-/* comfy-aimdo fills the card with these, and is to be refused then. */
+/* comfy-aimdo fills the card with these, and is to be refused then. On an error another's d may be
+ * anything. */
 static bool room_for(size_t n, const CUmemAllocationProp *d, bool allocator) {
-    bool on_card = lies_on_card(d) && (allocator || !torch_has_aimdo());
+    bool on_card = allocator ? lies_on_card(d) : !torch_has_aimdo();
     return on_card ? retry_on_full_card(n, allocator) : retry_after_oom(n);
 }
 
