@@ -85,17 +85,19 @@ static bool cache_is_empty(const struct device *device) {
 
 /* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.
  */
-bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
+bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, uint64_t least_bytes,
+                    bool asked_again) {
     if (LIKELY(card_has(device, vm, bytes, MEMINFO_KNOWN)) ||
         MUTANT(old_reading, card_has(device, vm, bytes, MEMINFO_ANSWER), false))
         return false;
     bool retried = MUTANT(retry_not_known, asked_again, false);
     bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);
-    uint64_t made_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0);
+    uint64_t need_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0) +
+                          MUTANT(step_backed_whole, least_bytes, bytes);
     if (!last)
         return true;
-    if (vm_could_back(vm, made_bytes + bytes))
+    if (vm_could_back(vm, need_bytes))
         return false;
-    bool given = retry_beyond_engine(device, made_bytes + bytes);
-    return MUTANT(granted_without_limit, !given || !vm_could_back(vm, made_bytes + bytes), false);
+    bool given = retry_beyond_engine(device, need_bytes);
+    return MUTANT(granted_without_limit, !given || !vm_could_back(vm, need_bytes), false);
 }

@@ -209,6 +209,24 @@ static bool open_pages(struct vm *vm, const struct block *block) {
     return vm_set_access(vm, block->segment, block->first, block->end - block->first);
 }
 
+static void note_spare(const struct block *block) {
+    if (block->behind)
+        page_table_note_spare(block->segment, block->behind, block->address, block->bytes);
+}
+
+/* The block does without the page behind it, as without us, rather than be refused. */
+static bool give_up_behind(struct vm *vm, struct block *block) {
+    lock_take(&vm->lock);
+    note_spare(block);
+    bool spare = block->end > block->live_end && block->segment->pages[block->behind].spare;
+    if (spare)
+        page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+    lock_give(&vm->lock);
+    block->end = spare ? block->live_end : block->end;
+    block->behind = spare ? 0 : block->behind;
+    return spare;
+}
+
 /* Maps what is missing; where that is refused once more it comes in single pages. What was mapped
  * and opened before memory ran out stays, as idle pages: it is the caller who takes the block back.
  */
@@ -219,7 +237,8 @@ static bool map_missing(struct vm *vm, struct block *block) {
     if (block->missing)
         use_idle(vm, block);
     while (!map_extents(vm, block) || !open_pages(vm, block)) {
-        bool again = vm_ask_again(vm, &attempts);
+        bool again = vm_ask_again(vm, &attempts) ||
+                     MUTANT(own_behind_kept, vm_lacks_memory() && give_up_behind(vm, block), false);
         if (MUTANT(closed_pages_stay, !again || attempts > 1, false))
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
         if (!again)
@@ -291,12 +310,6 @@ static void mark_idle(struct vm *vm, const struct block *block) {
     page_table_mark_idle(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->behind)
         page_table_mark_behind(&vm->table, block->segment, block->behind, false);
-}
-
-/* The lock is held. */
-static void note_spare(const struct block *block) {
-    if (block->behind)
-        page_table_note_spare(block->segment, block->behind, block->address, block->bytes);
 }
 
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {

@@ -211,6 +211,8 @@ prove_finds() {
 @test "ranges that PyTorch has freed keep their addresses" { caught addresses_kept govern/alloc_conf 'do not keep them'; }
 @test "an array's tiles are mapped to a handle that the driver does not know" { caught tiles_reach_driver vm/vmm 'virtual handles answer'; }
 @test "what is cached is not free for those who ask" { caught cached_not_free vm/cached_handles 'each call'; }
+@test "what PyTorch rounds up has to be there, too" { caught step_backed_whole vm/vmm 'as many blocks fit'; }
+@test "the last block is refused for the page behind it" { caught own_behind_kept vm/vmm 'as many blocks fit'; }
 @test "what is cached or given up stays where PyTorch tells of a refusal" { caught given_up_beside_refusal vm/python 'says of a refusal'; }
 @test "blocks that were refused are forgotten in the sum" { caught failed_forgotten vm/python 'applications'; }
 @test "what PyTorch made and has not mapped yet is told to be free" { caught made_is_free vm/vmm 'virtual handles answer'; }

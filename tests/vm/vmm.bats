@@ -54,6 +54,18 @@ small=(--mem 768MiB)
     [ "$(grep -c '^refusal fragmented granted=0' <<<"$facts")" = 0 ]
 }
 
+# PyTorch asks for 20 MiB at a time, and for one more than the card has. Nothing lies behind the last block, either.
+@test "as many blocks fit as without the steps in which PyTorch maps: the card is full to the last page" {
+    local mib i script
+    for mib in 64 32; do
+        script=
+        for ((i = 0; i < 512 / mib; i++)); do script+=" alloc b$i ${mib}MiB; fill b$i $i;"; done
+        passes "$script expect num_ooms == 0; expect vramgc.held_bytes == 512MiB; verify b0 0; verify b$((i - 1)) $((i - 1)); expect_oom ${mib}MiB;
+            free b0; alloc c ${mib}MiB; fill c 99; verify c 99; verify b1 1; expect num_ooms == 1" "${small[@]}"
+        [ "$(fact refused_blocks)" = 0 ]
+    done
+}
+
 # On PyTorch 2.8 to 2.12 the answer to the very first request stands for the rest of the process.
 @test "the first request of a process is refused: the next smaller ones work, as on the driver" {
     local script='expect_oom 600MiB; alloc b 300MiB; fill b 2; verify b 2'
