@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* No place that is looked for is further from the beginning, in Python 3.10 to 3.13. */
+/* No place that is looked for is further from the beginning, in Python 3.10 to 3.15. */
 enum { THREAD_BYTES = 512, FRAME_BYTES = 96, CODE_BYTES = 256, TEXT_BYTES = 128, WORD = 8 };
 enum { METH_VARARGS = 1, DEPTH = 3 };
 
