@@ -128,8 +128,8 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
             continue;
         text_add(&text, "of it: ");
         text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
-        add(table, ROWS_BESIDE, label, show_bytes(device->of_libraries[i].peak),
-            show_known(false, 0), show_bytes(last[i].current));
+        add(table, ROWS_BESIDE, label, show_bytes(last[i].peak), show_known(false, 0),
+            show_bytes(last[i].current));
     }
 }
 

@@ -13,8 +13,9 @@
 #include "track/recording.h"
 #include "track/stack.h"
 #include "track/thread.h"
+#include "track/vmm.h"
 
-enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2 };
+enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, FLAG_LENT = 4 };
 
 static struct hashmap_entry first_addresses[1024];
 
@@ -75,6 +76,8 @@ static bool is_rounded(uint32_t class, uint64_t bytes) {
 static void count(struct device *device, const struct alloc_freed *of, bool more) {
     uint32_t class = of->class;
     uint64_t bytes = of->bytes;
+    if (of->lent)
+        return;
     if (class == CLASS_POOL) {
         count_pool(device, bytes, more);
         return;
@@ -94,6 +97,16 @@ static void count(struct device *device, const struct alloc_freed *of, bool more
         change(&stats->other_bytes, bytes);
         library_count(device, of->library, bytes, more);
     }
+}
+
+/* What other code has mapped, as comfy-aimdo for the step of a model, is PyTorch's while a tensor
+ * is in it. It is given back before the call that frees it, in which the memory may go. */
+static void lend(const struct alloc_freed *of, bool more) {
+    struct device *device = of->lent ? device_if_ready(of->device) : NULL;
+    if (!device || !(of->segment || of->block))
+        return;
+    (more ? gauge_subtract : gauge_add)(&device->out->stats.other_bytes, of->bytes);
+    library_count(device, of->library, of->bytes, !more);
 }
 
 /* PyTorch's allocator on a stream-ordered pool reports no blocks: each allocation is one. */
@@ -145,6 +158,7 @@ static uint64_t context_of(enum alloc_class class) {
 
 static uint16_t flags_of(const struct alloc_freed *taken) {
     unsigned kind = taken->segment ? FLAG_SEGMENT : taken->block ? FLAG_BLOCK : 0;
+    kind |= taken->lent ? FLAG_LENT : 0;
     return (uint16_t)(kind | taken->library << LIBRARY_SHIFT);
 }
 
@@ -168,6 +182,7 @@ static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
                                 .shared = entry->class == CLASS_IMPORTED && entry->link > 0,
                                 .segment = entry->flags & FLAG_SEGMENT,
                                 .block = entry->flags & FLAG_BLOCK,
+                                .lent = entry->flags & FLAG_LENT,
                                 .library = entry->flags >> LIBRARY_SHIFT,
                                 .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0};
 }
@@ -208,6 +223,7 @@ static void count_lost(struct alloc_freed *lost) {
     if (!lost->known)
         return;
     lost->shared = false;
+    lend(lost, false);
     take_from_heap(lost);
     alloc_free_commit(lost);
     figure_add(&store_file()->process.lost_frees, 1);
@@ -217,6 +233,7 @@ static void count_allocated(struct device *device, const struct alloc_freed *mad
     if (UNLIKELY(oom_is_open()) && oom_granted(made->bytes) && made->block)
         device_forget_oom_owners(device);
     count(device, made, true);
+    lend(made, true);
     if (made->class == CLASS_DEVICE)
         stack_note(made->bytes);
     if (made->segment)
@@ -248,6 +265,8 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         .library = class == CLASS_DEVICE && !allocator ? library_calling() : 0,
         .tag = block ? names_of_block(bytes) : 0,
     };
+    if (class == CLASS_DEVICE || class == CLASS_POOL)
+        made.lent = vmm_is_lent(address, &made.library);
     struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
     count_lost(&lost);
@@ -274,6 +293,7 @@ void alloc_free_begin(uint64_t address, struct alloc_freed *taken) {
     else
         hashmap_take(&self.addresses, address, NULL);
     lock_give(&self.lock);
+    lend(taken, false);
     take_from_heap(taken);
 }
 
@@ -307,6 +327,7 @@ void alloc_free_abort(const struct alloc_freed *taken) {
     lock_give(&self.lock);
     if (!kept)
         figure_add(&store_file()->process.internal_errors, 1);
+    lend(taken, true);
     if (!taken->segment)
         return;
     lock_take(&device->lock);

@@ -33,10 +33,11 @@ struct alloc_freed {
     bool segment; /* of PyTorch's allocator */
     bool block;   /* of PyTorch's allocator, from a stream-ordered pool */
     bool shared;  /* imported memory that was opened more than once: it stays */
+    bool lent;    /* of what other code has mapped, which counts (vmm_is_lent) */
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
-    unsigned library; /* of other code's (libraries.h) */
+    unsigned library; /* of other code's, or whose it is that was lent (libraries.h) */
     uint32_t tag;     /* of a block */
     uint64_t context; /* in which it was made, if it goes with it; else 0 */
 };

@@ -36,7 +36,8 @@ static struct {
     struct hashmap mappings; /* address -> bytes, link: handle */
     struct hashmap leaving;  /* ticket -> bytes, link: handle, context: address; being unmapped */
     uint64_t orphans, tickets;
-    uint64_t longest_bytes; /* of all mappings of virtual handles so far */
+    uint64_t longest_bytes; /* of all mappings of virtual handles so far; of others' */
+    uint64_t longest_lent_bytes;
 } self = {.handles = HASHMAP_IN(first_handles),
           .mappings = HASHMAP_IN(first_mappings),
           .leaving = HASHMAP_IN(first_leaving)};
@@ -276,6 +277,10 @@ void vmm_shared(uint64_t handle) {
     change_flags(handle, MUTANT(shared_forgotten, FLAG_SHARED, 0), 0);
 }
 
+static bool is_of_others(const struct hashmap_entry *handle) {
+    return handle && !(handle->flags & (FLAG_ALLOCATOR | FLAG_IMPORTED));
+}
+
 bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     if (!recording_is_on())
         return true;
@@ -291,8 +296,11 @@ bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
             entry->bytes = bytes;
         learnt = *entry;
     }
-    if (known && vhandle_is(handle))
-        self.longest_bytes = max_u64(self.longest_bytes, bytes);
+    uint64_t *longest = vhandle_is(handle)    ? &self.longest_bytes
+                        : is_of_others(entry) ? &self.longest_lent_bytes
+                                              : NULL;
+    if (known && longest)
+        *longest = max_u64(*longest, bytes);
     lock_give(&self.lock);
     if (!known) {
         figure_add(&store_file()->process.internal_errors, 1);
@@ -396,12 +404,12 @@ bool vmm_handle_lookup(uint64_t handle, struct vmm_handle *out) {
 
 /* There are thousands of mappings, and launchers of kernels ask about every argument: it is looked
  * for from page to page, for as many as the longest has. The lock is held. */
-static const struct hashmap_entry *mapping_around(uint64_t address) {
+static const struct hashmap_entry *mapping_around(uint64_t address, uint64_t longest_bytes) {
     uint64_t page = address - address % PAGE_BYTES;
-    for (uint64_t back = 0; back < min_u64(self.longest_bytes, page); back += PAGE_BYTES) {
+    for (uint64_t back = 0; back < min_u64(longest_bytes, page); back += PAGE_BYTES) {
         const struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
         if (found)
-            return address - found->key < found->bytes && vhandle_is(found->link) ? found : NULL;
+            return address - found->key < found->bytes ? found : NULL;
     }
     return NULL;
 }
@@ -414,7 +422,8 @@ static unsigned device_of(const struct hashmap_entry *mapping) {
 
 bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out) {
     lock_take(&self.lock);
-    const struct hashmap_entry *mapping = mapping_around(address);
+    const struct hashmap_entry *mapping = mapping_around(address, self.longest_bytes);
+    mapping = mapping && vhandle_is(mapping->link) ? mapping : NULL;
     if (mapping)
         *out = (struct vmm_mapping){
             .handle = mapping->link,
@@ -424,6 +433,17 @@ bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out) {
         };
     lock_give(&self.lock);
     return mapping != NULL;
+}
+
+bool vmm_is_lent(uint64_t address, unsigned *library) {
+    lock_take(&self.lock);
+    const struct hashmap_entry *found = mapping_around(address, self.longest_lent_bytes);
+    found = found ? hashmap_find(&self.handles, found->link) : NULL;
+    bool lent = MUTANT(lent_counts_twice, is_of_others(found), false);
+    if (lent)
+        *library = found->flags >> LIBRARY_SHIFT;
+    lock_give(&self.lock);
+    return lent;
 }
 
 bool vmm_is_row(uint64_t address, uint64_t bytes, unsigned device) {

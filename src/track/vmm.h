@@ -2,7 +2,9 @@
  * and what is known of virtual handles. allocator: the caller is PyTorch's caching allocator. */
 #pragma once
 
-#include "track/alloc.h"
+#include "cuda/real.h"
+
+struct device;
 
 /* A virtual handle is a number of ours in the place of physical memory (serve/expandable.h). It is
  * no handle of the driver: on x86-64 and AArch64 no pointer either. */
@@ -75,6 +77,10 @@ struct vmm_mapping {
     uint64_t address, bytes;
 };
 bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
+
+/* Whether the address lies in memory that other code than PyTorch's allocator has mapped: there
+ * that counts. Then whose: *library (libraries.h). */
+bool vmm_is_lent(uint64_t address, unsigned *library);
 
 /* Whether [address, +bytes) is exactly a row of such mappings of that device; whether one begins
  * in there. */

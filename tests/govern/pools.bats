@@ -166,3 +166,20 @@ queued='alloc a 14GiB; fill a 1; free a'
         [ "$(fact held_bytes_peak)" = $((4 * GIB)) ]
     done
 }
+
+# As comfy-aimdo has the tensors of a model's step in pages of its own, 8 MiB each, and keeps them.
+@test "what other code has mapped for PyTorch's tensors counts once: live while they are there, that code's when they are not" {
+    [ "$(uname -m)" = x86_64 ] || skip "it rewrites instructions of x86-64"
+    local mode
+    for version in $versions; do
+        for mode in observe flush compact; do
+            VRAMGC_MODE=$mode AIMDO_STEP=1 FRONT=build/govern/aimdo.so VRAMGC_ASYNC=driver drive_async "$version" 'alloc w 64MiB;
+                synchronize; expect vramgc.held_bytes == 64MiB; alloc a 100MiB; alloc b 300MiB; expect vramgc.held_bytes == 472MiB;
+                expect vramgc.allocated_bytes == 464MiB; free a; alloc c 100MiB; expect vramgc.held_bytes == 472MiB; free c; free b;
+                expect vramgc.held_bytes == 472MiB; expect vramgc.allocated_bytes == 64MiB; expect card.free == 7464MiB;
+                alloc d 290MiB; _exit 0' --mem 8GiB
+            [ "$(fact live_bytes_peak)" = $((464 << 20)) ]
+            [ "$(fact other_bytes)" = $((414 << 20)) ]
+        done
+    done
+}

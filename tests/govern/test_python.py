@@ -7,6 +7,7 @@ start.
 """
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -253,6 +254,18 @@ class WholePyTorch(unittest.TestCase):
         run = Run("leak.py", "--sound", VRAMGC_FUNCTIONS="off", REPORT_COMMAND=str(ROOT / "build/vramgc"))
         self.check(run, ["nothing grows"])
         self.assertEqual(run.fact("sites"), "0")
+
+    @unittest.skipUnless(importlib.util.find_spec("comfy_aimdo"), "comfy-aimdo is not there")
+    def test_beside_aimdo(self):
+        for settings in ({"VRAMGC_MODE": "observe"}, {}, {"VRAMGC_LOWVRAM": "1"}, {"VRAMGC_MODE": "compact"}):
+            with self.subTest(settings):
+                run = Run(
+                    "aimdo.py",
+                    sim=("--mem", "8GiB"),
+                    REPORT_COMMAND=str(ROOT / "build/vramgc"),
+                    **POOL | {"VRAMGC_ASYNC": "driver"} | settings,
+                )
+                self.check(run, ["sums", "live", "given back"])
 
     def test_limits(self):
         for settings in EACH_ALLOCATOR:
