@@ -261,6 +261,7 @@ struct vramgc_refusal {
     uint64_t reserved_bytes;
     uint64_t held_bytes;    /* by this process; the card is free, held, and what others have */
     uint64_t other_bytes;   /* of held_bytes: not PyTorch's allocator's */
+    uint64_t step_bytes;    /* of other_bytes: kept for the tensors of a step (vmm.h) */
     uint64_t kept_bytes;    /* segments and mapped pages without an active block */
     uint64_t total_bytes;   /* of the device; of the host for cause HOST, as free_bytes */
     uint64_t limited_bytes; /* free on the card, but kept by VRAMGC_HEADROOM or VRAMGC_CAP */

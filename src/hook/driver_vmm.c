@@ -80,10 +80,15 @@ static void note_created(CUresult result, const CUmemGenericAllocationHandle *h,
         call_failed(ID_cuMemCreate);
     } else if (!start_recording()) {
         return;
+    } else if (full && hook_inside_call()) {
+        call_failed(ID_cuMemCreate);
     } else if (full) {
         allocator ? oom_at_page(n) : oom_at_call(ID_cuMemCreate, n);
     } else {
-        vmm_created(*h, n, d, allocator);
+        vmm_created(*h, n, d,
+                    allocator            ? VMM_OF_ALLOCATOR
+                    : hook_inside_call() ? VMM_OF_STEP
+                                         : VMM_OF_OTHERS);
         if (allocator)
             induce_oom_page_created(d);
     }

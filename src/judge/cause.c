@@ -2,6 +2,7 @@
  * was lacking. */
 #include "judge/cause.h"
 #include "judge/growers.h"
+#include "judge/other_libraries.h"
 #include "base/base.h"
 
 #include <signal.h>
@@ -154,7 +155,8 @@ static void add_up(struct oom *oom) {
     uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
     sum->known = r->total_bytes > 0;
     sum->total_bytes = r->total_bytes;
-    sum->code_bytes = r->held_bytes - of_pytorch;
+    sum->step_bytes = min_u64(r->step_bytes, r->held_bytes - of_pytorch);
+    sum->code_bytes = r->held_bytes - of_pytorch - sum->step_bytes;
     sum->live_bytes = min_u64(r->allocated_bytes, of_pytorch);
     sum->idle_bytes = of_pytorch - sum->live_bytes;
     sum->free_bytes = min_u64(r->free_bytes, r->total_bytes - r->held_bytes);
@@ -172,16 +174,17 @@ uint64_t oom_others_bytes(const struct oom_sum *sum) {
 }
 
 /* Whether without other processes, and other code in this one, it would have fitted: then who of
- * both has more. */
+ * both has more. comfy-aimdo drops what weights it can before anything is refused. */
 static enum oom_cause cause_of_full(const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
     uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
     uint64_t processes = oom_others_bytes(sum);
+    uint64_t code = oom->of_aimdo ? 0 : sum->code_bytes;
     if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
         processes = 0;
-    if (!sum->known || processes + sum->code_bytes < least)
+    if (!sum->known || processes + code < least)
         return CAUSE_SMALL;
-    return processes >= sum->code_bytes ? CAUSE_PROCESS : CAUSE_CODE;
+    return processes >= code ? CAUSE_PROCESS : CAUSE_CODE;
 }
 
 static bool of_hook(const struct oom *oom, const char *part) {
@@ -272,8 +275,10 @@ bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) 
     return !refusal->granted && refusal->reported == told->refusal->reported;
 }
 
+/* What is kept for a step serves its tensors. */
 static uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
-    return minus_u64(refusal->request_bytes, refusal->free_bytes + refusal->idle_bytes);
+    return minus_u64(refusal->request_bytes,
+                     refusal->free_bytes + refusal->idle_bytes + refusal->step_bytes);
 }
 
 /* Models that are still there though their work is done pile up from job to job, too few for
@@ -299,6 +304,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.lacking_bytes = lacking_bytes_of(refusal);
     oom.stayed_bytes = stayed_bytes(&oom);
     oom.pile = growers_pile(record->file, oom.device, refusal);
+    oom.of_aimdo = library_is_aimdo(record->file, refusal->library);
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = cause_of(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||

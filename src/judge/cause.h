@@ -29,6 +29,7 @@ enum oom_cause {
 struct oom_sum {
     bool known;
     uint64_t live_bytes, idle_bytes, code_bytes;
+    uint64_t step_bytes; /* beside these: kept by other code for the tensors of a model's step */
     uint64_t neighbour_bytes[VRAMGC_MAX_NEIGHBOURS]; /* of those in the device's list */
     uint64_t neighbour_count;
     uint64_t rest_bytes;     /* the driver, and processes that are not known */
@@ -56,6 +57,7 @@ struct oom {
     uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
     const struct vramgc_owner *pile; /* see growers_pile; NULL: none */
+    bool of_aimdo;                   /* most of what other code held was comfy-aimdo's */
     bool of_context;                 /* there was no room for the device's context */
     bool of_pytorch;                 /* or not known; else others than PyTorch's cache asked */
 };

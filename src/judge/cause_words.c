@@ -16,9 +16,9 @@
  * same figure there. */
 struct parts {
     size_t count, code, process; /* the last two: which part is that, the largest process */
-    const char *names[VRAMGC_MAX_NEIGHBOURS + 6];
-    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 6];
-    struct figure figures[VRAMGC_MAX_NEIGHBOURS + 6];
+    const char *names[VRAMGC_MAX_NEIGHBOURS + 7];
+    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 7];
+    struct figure figures[VRAMGC_MAX_NEIGHBOURS + 7];
 };
 
 static void add_part(struct parts *parts, const char *name, uint64_t bytes) {
@@ -41,9 +41,12 @@ static struct parts parts_of(const struct oom *oom) {
     struct parts parts = {0};
     add_part(&parts, "live", sum->live_bytes);
     add_part(&parts, "idle", sum->idle_bytes);
+    if (sum->step_bytes)
+        add_part(&parts, "kept for a model's step", sum->step_bytes);
     parts.code = parts.count;
     if (sum->code_bytes)
-        add_part(&parts, "libraries here", sum->code_bytes);
+        add_part(&parts, oom->of_aimdo ? "DynamicVRAM's weights" : "libraries here",
+                 sum->code_bytes);
     parts.process = parts.count; /* the driver's own, where none is known by name */
     add_neighbours(&parts, oom);
     bool told = oom->device->neighbours.own_bytes > 0 &&
@@ -149,7 +152,9 @@ static bool has_graphs(const struct oom *oom) {
 
 static void say_small(struct text *text, const struct oom *oom) {
     struct figure lacking = show_bytes(oom->lacking_bytes);
-    if (oom->refusal->reported == VRAMGC_WENT_ON)
+    if (!oom->lacking_bytes) /* but for the rest of a page */
+        text_add(text, "The card is full.");
+    else if (oom->refusal->reported == VRAMGC_WENT_ON)
         text_format(text, "For this the card had no room: %s were lacking.", lacking.text);
     else if (oom->stayed_bytes)
         text_format(text,
@@ -365,7 +370,7 @@ static void say_todo_for_small(struct text *text, const struct oom *oom) {
         return;
     }
     text_add(text, "Make image or batch smaller");
-    const char *offload = webui_offload(oom->record->file);
+    const char *offload = oom->of_aimdo ? NULL : webui_offload(oom->record->file);
     if (offload)
         text_format(text, ", %soffload models (%s)", is_part_of(oom, "VAE") ? "" : "or ", offload);
     end_with_tiles(text, oom);

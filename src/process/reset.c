@@ -40,6 +40,7 @@ void reset_device(unsigned index) {
     struct vramgc_device_stats *stats = &device->out->stats;
     gauge_clear(&stats->held_bytes);
     gauge_clear(&stats->other_bytes);
+    gauge_clear(&device->step_bytes);
     for (size_t i = 0; i < VRAMGC_MAX_LIBRARIES; i++)
         gauge_clear(&device->out->of_libraries[i]);
     gauge_clear(&stats->pool_bytes);

@@ -102,6 +102,9 @@ FIELDS_OF(
                 r->held_bytes);
     emit_number(emit, "other_bytes", UNIT_BYTES, "of held_bytes: not of PyTorch's allocator",
                 r->other_bytes);
+    emit_number(emit, "step_bytes", UNIT_BYTES,
+                "of other_bytes: kept for PyTorch's tensors, as by comfy-aimdo for a model's step",
+                r->step_bytes);
     emit_text(emit, "library", "that held most of other_bytes, by its file; null: none did",
               library_name(file, r->library));
     emit_number(emit, "kept_bytes", UNIT_BYTES,

@@ -15,7 +15,7 @@
 #include "track/thread.h"
 #include "track/vmm.h"
 
-enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, FLAG_LENT = 4 };
+enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, LENT_SHIFT = 2, LENT_MASK = 3 };
 
 static struct hashmap_entry first_addresses[1024];
 
@@ -105,7 +105,10 @@ static void lend(const struct alloc_freed *of, bool more) {
     struct device *device = of->lent ? device_if_ready(of->device) : NULL;
     if (!device || !(of->segment || of->block))
         return;
-    (more ? gauge_subtract : gauge_add)(&device->out->stats.other_bytes, of->bytes);
+    void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_subtract : gauge_add;
+    change(&device->out->stats.other_bytes, of->bytes);
+    if (of->lent == VMM_LENT_FOR_STEP)
+        change(&device->step_bytes, of->bytes);
     library_count(device, of->library, of->bytes, !more);
 }
 
@@ -158,8 +161,7 @@ static uint64_t context_of(enum alloc_class class) {
 
 static uint16_t flags_of(const struct alloc_freed *taken) {
     unsigned kind = taken->segment ? FLAG_SEGMENT : taken->block ? FLAG_BLOCK : 0;
-    kind |= taken->lent ? FLAG_LENT : 0;
-    return (uint16_t)(kind | taken->library << LIBRARY_SHIFT);
+    return (uint16_t)(kind | taken->lent << LENT_SHIFT | taken->library << LIBRARY_SHIFT);
 }
 
 static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
@@ -182,7 +184,7 @@ static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
                                 .shared = entry->class == CLASS_IMPORTED && entry->link > 0,
                                 .segment = entry->flags & FLAG_SEGMENT,
                                 .block = entry->flags & FLAG_BLOCK,
-                                .lent = entry->flags & FLAG_LENT,
+                                .lent = entry->flags >> LENT_SHIFT & LENT_MASK,
                                 .library = entry->flags >> LIBRARY_SHIFT,
                                 .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0};
 }
@@ -266,7 +268,7 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         .tag = block ? names_of_block(bytes) : 0,
     };
     if (class == CLASS_DEVICE || class == CLASS_POOL)
-        made.lent = vmm_is_lent(address, &made.library);
+        made.lent = vmm_lent(address, &made.library);
     struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
     count_lost(&lost);

@@ -30,10 +30,10 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
 /* What a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {
     bool known;
-    bool segment; /* of PyTorch's allocator */
-    bool block;   /* of PyTorch's allocator, from a stream-ordered pool */
-    bool shared;  /* imported memory that was opened more than once: it stays */
-    bool lent;    /* of what other code has mapped, which counts (vmm_is_lent) */
+    bool segment;  /* of PyTorch's allocator */
+    bool block;    /* of PyTorch's allocator, from a stream-ordered pool */
+    bool shared;   /* imported memory that was opened more than once: it stays */
+    unsigned lent; /* enum vmm_lent */
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;

@@ -64,6 +64,7 @@ struct device {
     struct heap *heap;
     struct vramgc_device *out;
     struct device_pool pool;
+    struct vramgc_gauge step_bytes; /* of other_bytes: made for a step (vmm.h), no tensor in it */
     struct device_own_pool own_pool;
     struct device_memory memory;
     struct device_holes holes;

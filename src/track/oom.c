@@ -90,6 +90,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
         .reserved_bytes = figure_get(&stats->reserved_bytes.current),
         .held_bytes = figure_get(&stats->held_bytes.current),
         .other_bytes = figure_get(&stats->other_bytes.current),
+        .step_bytes = figure_get(&device->step_bytes.current),
         .kept_bytes = device_releasable_bytes(device),
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .limited_bytes = atomic_load(&device->memory.limited_bytes),
@@ -125,6 +126,7 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     refusal->reserved_bytes = now->reserved_bytes;
     refusal->held_bytes = now->held_bytes;
     refusal->other_bytes = now->other_bytes;
+    refusal->step_bytes = now->step_bytes;
     refusal->library = now->library;
     refusal->kept_bytes = now->kept_bytes;
     refusal->total_bytes = now->total_bytes;

@@ -15,10 +15,11 @@
 #include "track/vmm_pages.h"
 
 enum {
-    FLAG_ALLOCATOR = 1,
-    FLAG_IMPORTED = 2,
-    FLAG_SHARED = 4, /* others may have it, too */
-    FLAG_CACHED = 8, /* PyTorch has released it */
+    FLAG_ALLOCATOR = VMM_OF_ALLOCATOR,
+    FLAG_STEP = VMM_OF_STEP,
+    FLAG_IMPORTED = 4,
+    FLAG_SHARED = 8,  /* others may have it, too */
+    FLAG_CACHED = 16, /* PyTorch has released it */
 };
 
 /* The link of a handle counts its references in the upper half, its mappings in the lower. */
@@ -59,6 +60,8 @@ static void count(const struct hashmap_entry *physical, bool more) {
     if (!(physical->flags & FLAG_ALLOCATOR)) {
         change(&stats->other_bytes, physical->bytes);
         library_count(device, physical->flags >> LIBRARY_SHIFT, physical->bytes, more);
+        if (physical->flags & FLAG_STEP)
+            change(&device->step_bytes, physical->bytes);
     }
 }
 
@@ -91,20 +94,20 @@ static void note_page(struct device *device, uint64_t bytes) {
 }
 
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
-                 bool allocator) {
+                 enum vmm_maker maker) {
     if (!recording_is_on() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return;
     struct device *device = device_at((unsigned)properties->location.id);
     if (!device)
         return;
     figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
-    if (allocator)
+    if (maker == VMM_OF_ALLOCATOR)
         note_page(device, bytes);
     else if (UNLIKELY(oom_is_open()))
         oom_granted(bytes);
     stack_note(bytes);
-    unsigned flags = allocator ? FLAG_ALLOCATOR : library_calling() << LIBRARY_SHIFT;
-    add_handle(handle, bytes, device_index(device), (uint16_t)flags);
+    unsigned library = maker == VMM_OF_ALLOCATOR ? 0 : library_calling() << LIBRARY_SHIFT;
+    add_handle(handle, bytes, device_index(device), (uint16_t)(library | maker));
 }
 
 /* One more reference to a handle that this process has made or imported before. False: it has not.
@@ -296,11 +299,10 @@ bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
             entry->bytes = bytes;
         learnt = *entry;
     }
-    uint64_t *longest = vhandle_is(handle)    ? &self.longest_bytes
-                        : is_of_others(entry) ? &self.longest_lent_bytes
-                                              : NULL;
-    if (known && longest)
-        *longest = max_u64(*longest, bytes);
+    if (known && vhandle_is(handle))
+        self.longest_bytes = max_u64(self.longest_bytes, bytes);
+    else if (known && is_of_others(entry))
+        self.longest_lent_bytes = max_u64(self.longest_lent_bytes, bytes);
     lock_give(&self.lock);
     if (!known) {
         figure_add(&store_file()->process.internal_errors, 1);
@@ -435,13 +437,15 @@ bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out) {
     return mapping != NULL;
 }
 
-bool vmm_is_lent(uint64_t address, unsigned *library) {
+enum vmm_lent vmm_lent(uint64_t address, unsigned *library) {
+    enum vmm_lent lent = VMM_NOT_LENT;
     lock_take(&self.lock);
     const struct hashmap_entry *found = mapping_around(address, self.longest_lent_bytes);
     found = found ? hashmap_find(&self.handles, found->link) : NULL;
-    bool lent = MUTANT(lent_counts_twice, is_of_others(found), false);
-    if (lent)
+    if (MUTANT(lent_counts_twice, is_of_others(found), false)) {
+        lent = found->flags & FLAG_STEP ? VMM_LENT_FOR_STEP : VMM_LENT;
         *library = found->flags >> LIBRARY_SHIFT;
+    }
     lock_give(&self.lock);
     return lent;
 }

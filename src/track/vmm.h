@@ -1,5 +1,5 @@
 /* vmm.h: virtual memory management: what is said of the calls that make physical memory and map it,
- * and what is known of virtual handles. allocator: the caller is PyTorch's caching allocator. */
+ * and what is known of virtual handles. */
 #pragma once
 
 #include "cuda/real.h"
@@ -14,10 +14,14 @@ static inline bool vhandle_is(uint64_t handle) {
     return handle >> 48 == VHANDLE_TAG;
 }
 
+/* By whom it is made: PyTorch's allocator; other code; other code inside an allocation of the
+ * program's, as comfy-aimdo for the tensors of a model's step. */
+enum vmm_maker { VMM_OF_OTHERS, VMM_OF_ALLOCATOR, VMM_OF_STEP };
+
 /* Physical memory was made, imported, or got one more reference by an address where it is mapped.
  */
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
-                 bool allocator);
+                 enum vmm_maker maker);
 void vmm_imported(uint64_t handle);
 void vmm_retained(uint64_t handle, uint64_t address);
 
@@ -78,9 +82,10 @@ struct vmm_mapping {
 };
 bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
 
-/* Whether the address lies in memory that other code than PyTorch's allocator has mapped: there
- * that counts. Then whose: *library (libraries.h). */
-bool vmm_is_lent(uint64_t address, unsigned *library);
+/* Whether other code than PyTorch's allocator made the memory at the address, so that it counts
+ * there, and whether for a step. Then whose it is: *library (libraries.h). */
+enum vmm_lent { VMM_NOT_LENT, VMM_LENT, VMM_LENT_FOR_STEP };
+enum vmm_lent vmm_lent(uint64_t address, unsigned *library);
 
 /* Whether [address, +bytes) is exactly a row of such mappings of that device; whether one begins
  * in there. */

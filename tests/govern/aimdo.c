@@ -3,7 +3,7 @@
  * rewrites the first bytes of the cuMemAlloc that a look-up gives: there the weights make room.
  * AIMDO_STEP=1: it does without weights, and has PyTorch's tensors in memory of its own from then
  * on, as for the step of a model: what cuMemAllocAsync is asked for, and cuMemFreeAsync is given.
- * Such memory it keeps. x86-64 only.
+ * Such memory it keeps; what does not fit it asks the driver for. x86-64 only.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -32,6 +32,7 @@ static struct {
     int taken[PAGES];  /* of the step: by a tensor of so many pages that begins there */
     int mapped[PAGES]; /* how long the tensor was for which it was mapped */
     int pages;
+    CUresult (*alloc_async)(CUdeviceptr *, size_t, CUstream);
     CUresult (*free_async)(CUdeviceptr, CUstream);
 } self;
 
@@ -85,14 +86,13 @@ static CUresult alloc_in_step(CUdeviceptr *p, size_t n, CUstream stream) {
     CUmemAccessDesc access = {.location = properties.location,
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     CUmemGenericAllocationHandle page;
-    (void)stream;
     while (at < self.pages && (self.taken[at] || self.mapped[at] != pages))
         at += self.mapped[at];
     *p = self.base + (CUdeviceptr)at * PAGE_BYTES;
     for (int i = at; at == self.pages && i < at + pages; i++) {
         CUdeviceptr to = self.base + (CUdeviceptr)i * PAGE_BYTES;
         if (self.create(&page, PAGE_BYTES, &properties, 0) != CUDA_SUCCESS)
-            return CUDA_ERROR_OUT_OF_MEMORY;
+            return self.alloc_async(p, n, stream);
         self.map(to, PAGE_BYTES, 0, page, 0);
         self.access(to, PAGE_BYTES, &access, 1);
     }
@@ -136,7 +136,8 @@ int cudaDeviceSynchronize(void) {
         if (getenv("AIMDO_STEP")) {
             *(void **)&self.free_async =
                 patch(look_up("cuMemFreeAsync"), (void *)(uintptr_t)free_in_step);
-            patch(look_up("cuMemAllocAsync"), (void *)(uintptr_t)alloc_in_step);
+            *(void **)&self.alloc_async =
+                patch(look_up("cuMemAllocAsync"), (void *)(uintptr_t)alloc_in_step);
         } else {
             fill();
             *(void **)&self.alloc = patch(look_up("cuMemAlloc"), (void *)(uintptr_t)make_room);
