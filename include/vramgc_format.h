@@ -326,10 +326,11 @@ struct vramgc_stack {
 /* A Python function that took device memory, or called one that did. */
 struct vramgc_site {
     char function[64];
-    char file[64];  /* the last two parts of its path */
-    char phase[24]; /* of phases.def or the user's own; empty: none */
-    uint32_t line;  /* where it begins */
-    uint32_t unused;
+    char file[64];           /* the last two parts of its path */
+    char phase[24];          /* of phases.def or the user's own; empty: none */
+    uint32_t line;           /* where it begins */
+    uint32_t rogues, breaks; /* tensors of its that outlived a model's step in comfy-aimdo; how
+                              * often it took one that the step had not as it was recorded */
 };
 
 /* Who called whom: a node of the tree of Python functions, each under its caller. PyTorch's own and

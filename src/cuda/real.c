@@ -103,7 +103,7 @@ static bool take(enum real_id id, void *pointer) {
 }
 
 static const char *const stems[] = {
-    [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so"};
+    [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so", [AIMDO] = "aimdo"};
 
 static void *of_library(enum real_library library, const char *symbol, void *dlsym_asked) {
     char path[512];
@@ -232,14 +232,14 @@ static unsigned slot_of(const char *name) {
 
 static void fill_names(void) {
     for (int id = 0; id < REAL_COUNT; id++)
-        if (real_table[id].kind != REAL_NEED && strncmp(real_table[id].symbol, "cu", 2) == 0)
+        if (real_table[id].kind != REAL_NEED && real_table[id].library != C10)
             atomic_store_explicit(&names.slots[slot_of(real_table[id].symbol)], (uint8_t)(id + 1),
                                   memory_order_relaxed);
     atomic_store_explicit(&names.filled, true, memory_order_release);
 }
 
 enum real_id real_of_symbol(const char *name) {
-    if (name[0] != 'c' || name[1] != 'u')
+    if (strncmp(name, "cu", 2) != 0 && strncmp(name, "malloc_graph", 12) != 0)
         return REAL_COUNT;
     if (UNLIKELY(!atomic_load_explicit(&names.filled, memory_order_acquire)))
         fill_names();

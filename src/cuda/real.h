@@ -31,7 +31,7 @@ enum real_id {
 #define STREAM_LEGACY     ((uint64_t)(uintptr_t)CU_STREAM_LEGACY)
 #define STREAM_PER_THREAD ((uint64_t)(uintptr_t)CU_STREAM_PER_THREAD)
 
-enum real_library { CUDART, CUDA, C10 };
+enum real_library { CUDART, CUDA, C10, AIMDO };
 enum real_kind { REAL_HOOK, REAL_PASS, REAL_NEED };
 
 struct real_info {

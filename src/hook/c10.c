@@ -63,41 +63,25 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
         thread_got_block(event.address);
 }
 
-void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, int64_t bytes, size_t allocated,
-                                                           size_t reserved, uint64_t device) {
-    real__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE_t real =
-        REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
-    block_changed(device, p, bytes);
-    if (real)
-        real(p, bytes, allocated, reserved, device);
-}
+#define REPORT_USAGE(symbol, number)                                                               \
+    void symbol(void *p, int64_t bytes, number allocated, number reserved, uint64_t device) {      \
+        real_##symbol##_t real = REAL(symbol);                                                     \
+        block_changed(device, p, bytes);                                                           \
+        if (real)                                                                                  \
+            real(p, bytes, allocated, reserved, device);                                           \
+    }
 
-void _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(void *p, int64_t bytes,
-                                                           int64_t allocated, int64_t reserved,
-                                                           uint64_t device) {
-    real__ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE_t real =
-        REAL(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE);
-    block_changed(device, p, bytes);
-    if (real)
-        real(p, bytes, allocated, reserved, device);
-}
+REPORT_USAGE(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE, size_t)
+REPORT_USAGE(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, int64_t)
 
-void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t bytes, size_t allocated,
-                                                         size_t reserved, uint64_t device) {
-    real__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE_t real =
-        REAL(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE);
-    if (is_cuda(device))
-        induce_oom_reported(index_of(device), (uint64_t)bytes);
-    if (real)
-        real(bytes, allocated, reserved, device);
-}
+#define REPORT_OUT_OF_MEMORY(symbol, number)                                                       \
+    void symbol(int64_t bytes, number allocated, number reserved, uint64_t device) {               \
+        real_##symbol##_t real = REAL(symbol);                                                     \
+        if (is_cuda(device))                                                                       \
+            induce_oom_reported(index_of(device), (uint64_t)bytes);                                \
+        if (real)                                                                                  \
+            real(bytes, allocated, reserved, device);                                              \
+    }
 
-void _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(int64_t bytes, int64_t allocated,
-                                                         int64_t reserved, uint64_t device) {
-    real__ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE_t real =
-        REAL(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE);
-    if (is_cuda(device))
-        induce_oom_reported(index_of(device), (uint64_t)bytes);
-    if (real)
-        real(bytes, allocated, reserved, device);
-}
+REPORT_OUT_OF_MEMORY(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE, size_t)
+REPORT_OUT_OF_MEMORY(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE, int64_t)

@@ -85,10 +85,7 @@ static void note_created(CUresult result, const CUmemGenericAllocationHandle *h,
     } else if (full) {
         allocator ? oom_at_page(n) : oom_at_call(ID_cuMemCreate, n);
     } else {
-        vmm_created(*h, n, d,
-                    allocator            ? VMM_OF_ALLOCATOR
-                    : hook_inside_call() ? VMM_OF_STEP
-                                         : VMM_OF_OTHERS);
+        vmm_created(*h, n, d, allocator, hook_inside_call());
         if (allocator)
             induce_oom_page_created(d);
     }

@@ -296,6 +296,7 @@ static uint64_t stayed_bytes(const struct oom *oom) {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
     uint32_t index = refusal->device < VRAMGC_MAX_DEVICES ? refusal->device : 0;
+    const char *library = library_name(record->file, refusal->library);
     struct oom oom = {
         .record = record, .refusal = refusal, .device = &record->file->devices[index]};
     add_up(&oom);
@@ -304,7 +305,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.lacking_bytes = lacking_bytes_of(refusal);
     oom.stayed_bytes = stayed_bytes(&oom);
     oom.pile = growers_pile(record->file, oom.device, refusal);
-    oom.of_aimdo = library_is_aimdo(record->file, refusal->library);
+    oom.of_aimdo = library && strncmp(library, "aimdo", 5) == 0;
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = cause_of(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||

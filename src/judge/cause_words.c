@@ -137,12 +137,9 @@ static void say_code(struct text *text, const struct oom *oom) {
     if (is_foreign(oom))
         text_format(text, "The program holds %s, none of it by PyTorch's caching allocator.",
                     held.text);
-    else if (library)
-        text_format(text,
-                    "Other code in this program, mostly %s, holds %s; PyTorch does not know it.",
-                    library, held.text);
     else
-        text_format(text, "Other code in this program holds %s; PyTorch does not know it.",
+        text_format(text, "Other code in this program%s%s%s holds %s; PyTorch does not know it.",
+                    library ? ", mostly " : "", library ? library : "", library ? "," : "",
                     held.text);
 }
 

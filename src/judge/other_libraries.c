@@ -2,8 +2,6 @@
 #include "judge/other_libraries.h"
 #include "base/base.h"
 
-#include <string.h>
-
 /* The least part of what all of them held at their peak: there are about eight lines then; and the
  * least that is worth one. */
 enum { LEAST_PART = 8 };
@@ -12,11 +10,6 @@ enum { LEAST_PART = 8 };
 const char *library_name(const struct vramgc_file *file, uint64_t index) {
     bool named = index > 0 && index < file->library_count && *file->libraries[index].name;
     return named ? file->libraries[index].name : NULL;
-}
-
-bool library_is_aimdo(const struct vramgc_file *file, uint64_t index) {
-    const char *name = library_name(file, index);
-    return name && strncmp(name, "aimdo", strlen("aimdo")) == 0;
 }
 
 const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device) {

@@ -6,9 +6,6 @@
 /* The name of its file; NULL: not known. */
 const char *library_name(const struct vramgc_file *file, uint64_t index);
 
-/* Whether it is comfy-aimdo, ComfyUI's DynamicVRAM. */
-bool library_is_aimdo(const struct vramgc_file *file, uint64_t index);
-
 /* The one that held, at its own peak, more than half of what all of them held at theirs; NULL: none
  * did, or it is not known. */
 const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device);

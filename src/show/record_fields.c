@@ -102,8 +102,7 @@ FIELDS_OF(
                 r->held_bytes);
     emit_number(emit, "other_bytes", UNIT_BYTES, "of held_bytes: not of PyTorch's allocator",
                 r->other_bytes);
-    emit_number(emit, "step_bytes", UNIT_BYTES,
-                "of other_bytes: kept for PyTorch's tensors, as by comfy-aimdo for a model's step",
+    emit_number(emit, "step_bytes", UNIT_BYTES, "of other_bytes: kept for a model's step",
                 r->step_bytes);
     emit_text(emit, "library", "that held most of other_bytes, by its file; null: none did",
               library_name(file, r->library));
@@ -195,6 +194,8 @@ FIELDS_OF(site, "sites", "Python functions that took memory, or called one that 
     emit_text(emit, "source", "its file: the last two parts of the path", r->file);
     emit_number(emit, "line", UNIT_ID, "where it begins", r->line);
     emit_text(emit, "phase", "what it was part of, null: nothing that is known", r->phase);
+    emit_number(emit, "rogues", UNIT_COUNT, "tensors that outlived aimdo's step", r->rogues);
+    emit_number(emit, "breaks", UNIT_COUNT, "with which it was not as recorded", r->breaks);
 }
 
 FIELDS_OF(frame, "frames", "innermost first", "one frame") {

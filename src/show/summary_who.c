@@ -109,7 +109,24 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     }
 }
 
+/* comfy-aimdo, ComfyUI's DynamicVRAM, tells only how many there are. */
+static void write_rogues(FILE *out, const struct vramgc_file *file, size_t most) {
+    const char *heading =
+        "\nROGUES   breaks  Python function (where it begins), of a model's step\n";
+    for (uint64_t i = 0; i < file->site_count && most > 0; i++) {
+        const struct vramgc_site *site = &file->sites[i];
+        if (!site->rogues && !site->breaks)
+            continue;
+        most--;
+        fputs(heading, out);
+        heading = "";
+        summary_line(out, "%6u %8u  %s", site->rogues, site->breaks,
+                     summary_who_name(site, SUMMARY_WIDTH - 17).text);
+    }
+}
+
 void summary_who(FILE *out, const struct stats_file *record, size_t most_rows) {
     for (size_t i = 0; i < record->file->device_count; i++)
         write_device(out, record, i, most_rows == SIZE_MAX ? SIZE_MAX : SHOWN);
+    write_rogues(out, record->file, most_rows);
 }

@@ -15,7 +15,7 @@
 #include "track/thread.h"
 #include "track/vmm.h"
 
-enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, LENT_SHIFT = 2, LENT_MASK = 3 };
+enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, LENT_SHIFT = 2, LENT_MASK = 63 };
 
 static struct hashmap_entry first_addresses[1024];
 
@@ -107,7 +107,7 @@ static void lend(const struct alloc_freed *of, bool more) {
         return;
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_subtract : gauge_add;
     change(&device->out->stats.other_bytes, of->bytes);
-    if (of->lent == VMM_LENT_FOR_STEP)
+    if (of->lent & VMM_FOR_STEP)
         change(&device->step_bytes, of->bytes);
     library_count(device, of->library, of->bytes, !more);
 }
@@ -159,6 +159,42 @@ static uint64_t context_of(enum alloc_class class) {
     return (uint64_t)(uintptr_t)context;
 }
 
+/* Who takes a tensor of a model's step. */
+static uint32_t note_part(bool fresh) {
+    struct thread_step *step = &thread_state.step;
+    step->site = step->depth ? names_here() : 0;
+    step->first_site = step->first_site || !fresh ? step->first_site : step->site;
+    return step->depth << NAMES_SITE_BITS | step->site;
+}
+
+void alloc_step_begins(void) {
+    thread_state.step = (struct thread_step){.depth = thread_state.step.depth + 1};
+}
+
+/* Each tensor that the part leaves is told once. */
+static bool tell_left(const struct hashmap_entry *entry, void *context) {
+    uint32_t part = entry->flags & FLAG_BLOCK ? (uint32_t)(entry->link >> 32) : 0;
+    if (part >> NAMES_SITE_BITS < MUTANT(outer_is_rogue, *(const uint32_t *)context, 1))
+        return false;
+    ((struct hashmap_entry *)entry)->link = (uint32_t)entry->link;
+    if (names_site(part))
+        store_file()->sites[names_site(part) - 1].rogues++;
+    return false;
+}
+
+void alloc_step_ends(bool broken, bool outlived) {
+    struct thread_step *step = &thread_state.step;
+    uint32_t site = step->first_site ? step->first_site : step->site;
+    uint32_t depth = step->depth ? step->depth : 1;
+    lock_take(&self.lock);
+    if (broken && site)
+        store_file()->sites[site - 1].breaks++;
+    if (outlived)
+        hashmap_sweep(&self.addresses, tell_left, &depth);
+    lock_give(&self.lock);
+    *step = (struct thread_step){.depth = depth - 1};
+}
+
 static uint16_t flags_of(const struct alloc_freed *taken) {
     unsigned kind = taken->segment ? FLAG_SEGMENT : taken->block ? FLAG_BLOCK : 0;
     return (uint16_t)(kind | taken->lent << LENT_SHIFT | taken->library << LIBRARY_SHIFT);
@@ -167,7 +203,7 @@ static uint16_t flags_of(const struct alloc_freed *taken) {
 static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
     return (struct hashmap_entry){.key = taken->address,
                                   .bytes = taken->bytes,
-                                  .link = taken->tag,
+                                  .link = taken->tag | (uint64_t)taken->part << 32,
                                   .context = taken->context,
                                   .class = taken->class,
                                   .device = (uint16_t)taken->device,
@@ -186,7 +222,9 @@ static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
                                 .block = entry->flags & FLAG_BLOCK,
                                 .lent = entry->flags >> LENT_SHIFT & LENT_MASK,
                                 .library = entry->flags >> LIBRARY_SHIFT,
-                                .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0};
+                                .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0,
+                                .part =
+                                    entry->flags & FLAG_BLOCK ? (uint32_t)(entry->link >> 32) : 0};
 }
 
 static void take_from_heap(const struct alloc_freed *taken) {
@@ -269,6 +307,7 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
     };
     if (class == CLASS_DEVICE || class == CLASS_POOL)
         made.lent = vmm_lent(address, &made.library);
+    made.part = made.lent && block ? note_part(made.lent & VMM_FRESH) : 0;
     struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
     count_lost(&lost);

@@ -33,18 +33,23 @@ struct alloc_freed {
     bool segment;  /* of PyTorch's allocator */
     bool block;    /* of PyTorch's allocator, from a stream-ordered pool */
     bool shared;   /* imported memory that was opened more than once: it stays */
-    unsigned lent; /* enum vmm_lent */
+    unsigned lent; /* see vmm_lent */
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
     unsigned library; /* of other code's, or whose it is that was lent (libraries.h) */
     uint32_t tag;     /* of a block */
+    uint32_t part;    /* of a model's step: who took it, as a site, and above that how deep */
     uint64_t context; /* in which it was made, if it goes with it; else 0 */
 };
 
 void alloc_free_begin(uint64_t address, struct alloc_freed *taken);
 void alloc_free_abort(const struct alloc_freed *taken);
 void alloc_free_commit(const struct alloc_freed *taken);
+
+/* A part of a model's step begins; and ends: not as recorded, or outlived by tensors. */
+void alloc_step_begins(void);
+void alloc_step_ends(bool broken, bool outlived);
 
 /* Drops what is known of a device; of a context that is gone, as if each had been freed; and for a
  * forked child. */

@@ -48,6 +48,13 @@ struct thread_pending {
  * had the latest block has ended. */
 enum oom_state { OOM_NONE, OOM_REFUSED, OOM_ASKED_AGAIN };
 
+/* A part of a model's step, as comfy-aimdo records and replays it (hook/aimdo.c): how deep in other
+ * parts; who took its latest tensor, and the first where memory was mapped anew, which is none
+ * where all goes as recorded. */
+struct thread_step {
+    uint32_t depth, site, first_site;
+};
+
 struct thread_oom {
     enum oom_state state;
     struct vramgc_refusal refusal; /* as in the file, by sequence */
@@ -70,6 +77,7 @@ struct thread_state {
     struct thread_since_block since_block;
     struct thread_pending pending;
     struct thread_oom oom;
+    struct thread_step step;
     uint64_t block;     /* address of the latest that it was given */
     const void *caller; /* of a call that may get memory: where it returns to (libraries.h) */
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */

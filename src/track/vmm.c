@@ -15,11 +15,10 @@
 #include "track/vmm_pages.h"
 
 enum {
-    FLAG_ALLOCATOR = VMM_OF_ALLOCATOR,
-    FLAG_STEP = VMM_OF_STEP,
-    FLAG_IMPORTED = 4,
-    FLAG_SHARED = 8,  /* others may have it, too */
-    FLAG_CACHED = 16, /* PyTorch has released it */
+    FLAG_ALLOCATOR = 1,
+    FLAG_IMPORTED = 2,
+    FLAG_SHARED = 4, /* others may have it, too */
+    FLAG_CACHED = 8, /* PyTorch has released it */
 };
 
 /* The link of a handle counts its references in the upper half, its mappings in the lower. */
@@ -60,7 +59,7 @@ static void count(const struct hashmap_entry *physical, bool more) {
     if (!(physical->flags & FLAG_ALLOCATOR)) {
         change(&stats->other_bytes, physical->bytes);
         library_count(device, physical->flags >> LIBRARY_SHIFT, physical->bytes, more);
-        if (physical->flags & FLAG_STEP)
+        if (physical->flags & VMM_FOR_STEP)
             change(&device->step_bytes, physical->bytes);
     }
 }
@@ -94,20 +93,21 @@ static void note_page(struct device *device, uint64_t bytes) {
 }
 
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
-                 enum vmm_maker maker) {
+                 bool allocator, bool step) {
     if (!recording_is_on() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return;
     struct device *device = device_at((unsigned)properties->location.id);
     if (!device)
         return;
     figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
-    if (maker == VMM_OF_ALLOCATOR)
+    if (allocator)
         note_page(device, bytes);
     else if (UNLIKELY(oom_is_open()))
         oom_granted(bytes);
     stack_note(bytes);
-    unsigned library = maker == VMM_OF_ALLOCATOR ? 0 : library_calling() << LIBRARY_SHIFT;
-    add_handle(handle, bytes, device_index(device), (uint16_t)(library | maker));
+    unsigned flags =
+        allocator ? FLAG_ALLOCATOR : library_calling() << LIBRARY_SHIFT | (step ? VMM_FOR_STEP : 0);
+    add_handle(handle, bytes, device_index(device), (uint16_t)flags);
 }
 
 /* One more reference to a handle that this process has made or imported before. False: it has not.
@@ -280,14 +280,11 @@ void vmm_shared(uint64_t handle) {
     change_flags(handle, MUTANT(shared_forgotten, FLAG_SHARED, 0), 0);
 }
 
-static bool is_of_others(const struct hashmap_entry *handle) {
-    return handle && !(handle->flags & (FLAG_ALLOCATOR | FLAG_IMPORTED));
-}
-
 bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     if (!recording_is_on())
         return true;
-    struct hashmap_entry mapping = {.key = address, .bytes = bytes, .link = handle}, learnt;
+    struct hashmap_entry learnt,
+        mapping = {.key = address, .bytes = bytes, .link = handle, .flags = VMM_FRESH};
     bool learn = false;
     lock_take(&self.lock);
     bool known = hashmap_put(&self.mappings, &mapping, NULL);
@@ -301,7 +298,7 @@ bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
     }
     if (known && vhandle_is(handle))
         self.longest_bytes = max_u64(self.longest_bytes, bytes);
-    else if (known && is_of_others(entry))
+    else if (known && entry && !(entry->flags & FLAG_ALLOCATOR))
         self.longest_lent_bytes = max_u64(self.longest_lent_bytes, bytes);
     lock_give(&self.lock);
     if (!known) {
@@ -406,10 +403,10 @@ bool vmm_handle_lookup(uint64_t handle, struct vmm_handle *out) {
 
 /* There are thousands of mappings, and launchers of kernels ask about every argument: it is looked
  * for from page to page, for as many as the longest has. The lock is held. */
-static const struct hashmap_entry *mapping_around(uint64_t address, uint64_t longest_bytes) {
+static struct hashmap_entry *mapping_around(uint64_t address, uint64_t longest_bytes) {
     uint64_t page = address - address % PAGE_BYTES;
     for (uint64_t back = 0; back < min_u64(longest_bytes, page); back += PAGE_BYTES) {
-        const struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
+        struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
         if (found)
             return address - found->key < found->bytes ? found : NULL;
     }
@@ -437,14 +434,15 @@ bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out) {
     return mapping != NULL;
 }
 
-enum vmm_lent vmm_lent(uint64_t address, unsigned *library) {
-    enum vmm_lent lent = VMM_NOT_LENT;
+unsigned vmm_lent(uint64_t address, unsigned *library) {
+    unsigned lent = 0;
     lock_take(&self.lock);
-    const struct hashmap_entry *found = mapping_around(address, self.longest_lent_bytes);
-    found = found ? hashmap_find(&self.handles, found->link) : NULL;
-    if (MUTANT(lent_counts_twice, is_of_others(found), false)) {
-        lent = found->flags & FLAG_STEP ? VMM_LENT_FOR_STEP : VMM_LENT;
-        *library = found->flags >> LIBRARY_SHIFT;
+    struct hashmap_entry *mapping = mapping_around(address, self.longest_lent_bytes);
+    const struct hashmap_entry *of = mapping ? hashmap_find(&self.handles, mapping->link) : NULL;
+    if (MUTANT(lent_counts_twice, of && !(of->flags & (FLAG_ALLOCATOR | FLAG_IMPORTED)), false)) {
+        lent = VMM_LENT | mapping->flags | (of->flags & VMM_FOR_STEP);
+        *library = of->flags >> LIBRARY_SHIFT;
+        mapping->flags = 0;
     }
     lock_give(&self.lock);
     return lent;

@@ -1,5 +1,5 @@
 /* vmm.h: virtual memory management: what is said of the calls that make physical memory and map it,
- * and what is known of virtual handles. */
+ * and what is known of virtual handles. allocator: the caller is PyTorch's caching allocator. */
 #pragma once
 
 #include "cuda/real.h"
@@ -14,14 +14,11 @@ static inline bool vhandle_is(uint64_t handle) {
     return handle >> 48 == VHANDLE_TAG;
 }
 
-/* By whom it is made: PyTorch's allocator; other code; other code inside an allocation of the
- * program's, as comfy-aimdo for the tensors of a model's step. */
-enum vmm_maker { VMM_OF_OTHERS, VMM_OF_ALLOCATOR, VMM_OF_STEP };
-
 /* Physical memory was made, imported, or got one more reference by an address where it is mapped.
- */
+ * step: inside an allocation of the program's, by who answers that, as comfy-aimdo for the tensors
+ * of a model's step. */
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
-                 enum vmm_maker maker);
+                 bool allocator, bool step);
 void vmm_imported(uint64_t handle);
 void vmm_retained(uint64_t handle, uint64_t address);
 
@@ -83,9 +80,9 @@ struct vmm_mapping {
 bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
 
 /* Whether other code than PyTorch's allocator made the memory at the address, so that it counts
- * there, and whether for a step. Then whose it is: *library (libraries.h). */
-enum vmm_lent { VMM_NOT_LENT, VMM_LENT, VMM_LENT_FOR_STEP };
-enum vmm_lent vmm_lent(uint64_t address, unsigned *library);
+ * there: 0, or VMM_LENT and what else is known. Then whose it is: *library (libraries.h). */
+enum { VMM_LENT = 1, VMM_FRESH = 2, /* mapped, and not asked for before */ VMM_FOR_STEP = 16 };
+unsigned vmm_lent(uint64_t address, unsigned *library);
 
 /* Whether [address, +bytes) is exactly a row of such mappings of that device; whether one begins
  * in there. */

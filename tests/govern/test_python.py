@@ -266,6 +266,10 @@ class WholePyTorch(unittest.TestCase):
                     **POOL | {"VRAMGC_ASYNC": "driver"} | settings,
                 )
                 self.check(run, ["sums", "live", "given back"])
+        run = Run("rogues.py", sim=("--mem", "8GiB"), REPORT_COMMAND=str(ROOT / "build/vramgc"), **POOL)
+        self.check(run, ["rogues", "breaks", "inner part"])
+        table = "\n".join(run.report).partition("\nROGUES ")[2].partition("\n\n")[0]
+        self.assertEqual(len(re.findall(r"^ +[12] +[01]  keeps_\d+ \(custom_nodes/plant.py:\d+\)$", table, re.M)), 12, table)
 
     def test_limits(self):
         for settings in EACH_ALLOCATOR:

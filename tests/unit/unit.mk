@@ -9,7 +9,7 @@ UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/read/derived.c
-UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
+UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/judge/other_libraries.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
 UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c program_name.c)
 UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
 UNIT_host_rule = src/host/rule.c

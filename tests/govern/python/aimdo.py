@@ -62,6 +62,7 @@ def weights(mib):
 
 
 def main():
+    torch.cuda.init()
     assert control.init() and control.init_devices([0])
     own = take(640)
     functions_are_named()
