@@ -35,6 +35,7 @@ static pthread_barrier_t all_rest;
 
 struct worker {
     unsigned char *from, *to, *kept, *host; /* kept: written once */
+    unsigned char *spare;                   /* nobody reads it */
     cudaStream_t stream;
     cudaEvent_t event;
     cudaGraphExec_t graph;
@@ -49,6 +50,7 @@ static void begin(struct worker *worker) {
     OK(cudaMalloc((void **)&worker->from, BYTES));
     OK(cudaMalloc((void **)&worker->to, BYTES));
     OK(cudaMalloc((void **)&worker->kept, BYTES));
+    OK(cudaMalloc((void **)&worker->spare, BYTES));
     worker->host = malloc(BYTES);
     OK(cudaStreamCreateWithFlags(&worker->stream, cudaStreamNonBlocking));
     OK(cudaEventCreateWithFlags(&worker->event, cudaEventDisableTiming));
@@ -96,8 +98,8 @@ static cudaError_t calls_host(struct worker *worker) {
     static cudaError_t name(struct worker *worker) {                                               \
         return (cudaError_t)(__VA_ARGS__);                                                         \
     }
-#define TO   (worker->from) /* which is written anew before it is read */
-#define AT   ((CUdeviceptr)worker->from)
+#define TO   (worker->spare)
+#define AT   ((CUdeviceptr)worker->spare)
 #define BACK (worker->host)
 CALL(copies, cudaMemcpyAsync(BACK, worker->kept, 16, cudaMemcpyDeviceToHost, worker->stream))
 CALL(launches, cuLaunchKernel(worker->kernel, 1, 1, 1, 1, 1, 1, 0, worker->stream, NULL, NULL))
