@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { SUCCESS = 0 };
 
@@ -22,6 +23,14 @@ struct memory_v2 {
 typedef int (*memory_t)(nvml_card card, struct nvml_memory *out);
 typedef int (*memory_v2_t)(nvml_card card, struct memory_v2 *out);
 typedef int (*pci_t)(nvml_card card, struct nvml_pci *out);
+
+typedef int (*list_t)(nvml_card card, unsigned *count, char *list);
+
+/* How each entry of a list begins. */
+struct holder {
+    unsigned pid;
+    unsigned long long bytes; /* all bits: not available */
+};
 
 static struct {
     _Atomic(memory_t) memory;
@@ -61,23 +70,76 @@ static int ask_v2(nvml_card card, struct memory_v2 *out) {
     int result = atomic_load(&real.memory_v2)(card, out);
     start_read_settings();
     if (result == SUCCESS && limit_is_on()) {
+        if (limit_total(out->total) < out->total) /* the driver's own part is not in it */
+            out->reserved = 0;
         limit(card, &out->total, &out->free);
         out->used = minus_u64(out->total - out->free, out->reserved);
     }
     return result;
 }
 
+/* Together they have no more than is said to be used: this process what counts as its own, without
+ * the context, and the others what is left. Whose number is another here is one of the others. */
+static void cut(nvml_card card, char *list, const char *end, size_t entry_bytes) {
+    struct nvml_memory told;
+    start_read_settings();
+    if (atomic_load(&real.memory)(card, &told) != SUCCESS || limit_total(told.total) == told.total)
+        return;
+    limit(card, &told.total, &told.free);
+    uint64_t own = own_bytes(card), others = told.total - told.free;
+    for (char *at = list; at < end; at += entry_bytes)
+        if (((struct holder *)(void *)at)->pid == (unsigned)getpid())
+            others = minus_u64(others, own);
+    for (char *at = list; at < end; at += entry_bytes) {
+        struct holder *holder = (struct holder *)(void *)at;
+        uint64_t *left = holder->pid == (unsigned)getpid() ? &own : &others;
+        if (holder->bytes != ~0ull)
+            *left -= holder->bytes = min_u64(holder->bytes, *left);
+    }
+}
+
+/* The entries of the first form have no instances. */
+#define FORMS(X, who)                                                                              \
+    X(nvmlDeviceGet##who##RunningProcesses, 16)                                                    \
+    X(nvmlDeviceGet##who##RunningProcesses_v2, 24)                                                 \
+    X(nvmlDeviceGet##who##RunningProcesses_v3, 24)
+#define LISTS(X) FORMS(X, Compute) FORMS(X, Graphics) FORMS(X, MPSCompute)
+
+#define X(name, entry_bytes)                                                                       \
+    static _Atomic(list_t) real_##name;                                                            \
+    static int ask_##name(nvml_card card, unsigned *count, char *list) {                           \
+        int result = atomic_load(&real_##name)(card, count, list);                                 \
+        if (result == SUCCESS && list)                                                             \
+            cut(card, list, list + *count * (size_t)(entry_bytes), entry_bytes);                   \
+        return result;                                                                             \
+    }
+LISTS(X)
+#undef X
+
+static void *list_lookup(const char *name, void *found) {
+#define X(form, entry_bytes)                                                                       \
+    if (strcmp(name, #form) == 0 && found) {                                                       \
+        atomic_store(&real_##form, (list_t)(uintptr_t)found);                                      \
+        return (void *)(uintptr_t)ask_##form;                                                      \
+    }
+    LISTS(X)
+#undef X
+    return NULL;
+}
+
 void *nvml_memory_lookup(void *handle, const char *name) {
-    bool second = strcmp(name, "nvmlDeviceGetMemoryInfo_v2") == 0;
-    if (LIKELY(!second && strcmp(name, "nvmlDeviceGetMemoryInfo") != 0))
+    if (LIKELY(strncmp(name, "nvmlDeviceGet", strlen("nvmlDeviceGet")) != 0))
         return NULL;
-    void *found = real_ask_next(handle, name);
+    void *memory = real_ask_next(handle, "nvmlDeviceGetMemoryInfo");
+    void *found = memory ? real_ask_next(handle, name) : NULL;
     if (!found)
         return NULL;
+    atomic_store(&real.memory, (memory_t)(uintptr_t)memory);
     atomic_store(&real.pci, (pci_t)(uintptr_t)real_ask_next(handle, "nvmlDeviceGetPciInfo_v3"));
-    if (second)
-        atomic_store(&real.memory_v2, (memory_v2_t)(uintptr_t)found);
-    else
-        atomic_store(&real.memory, (memory_t)(uintptr_t)found);
-    return second ? (void *)(uintptr_t)ask_v2 : (void *)(uintptr_t)ask;
+    if (found == memory)
+        return (void *)(uintptr_t)ask;
+    if (strcmp(name, "nvmlDeviceGetMemoryInfo_v2") != 0)
+        return list_lookup(name, found);
+    atomic_store(&real.memory_v2, (memory_v2_t)(uintptr_t)found);
+    return (void *)(uintptr_t)ask_v2;
 }

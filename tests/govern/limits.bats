@@ -32,6 +32,22 @@ set_from_outside() { step "$1" "build/vramgc set \"\$(awk '{ print \$4 }' /proc/
     VRAMGC_MODE=flush passes 'expect card.total == 1GiB; alloc a 500MiB; expect card.total == 1GiB' --mem 4GiB
 }
 
+# asks_nvml: without vramgc where no library is named.
+asks_nvml() {
+    LD_PRELOAD=$1 SIMGPU_RESERVED=200 SIMGPU_OTHERS=4194305:700MiB,4194306:100MiB scripts/simgpu --cuda 13 --mem 4GiB -- \
+        build/venv/bin/python tests/govern/python/nvml.py
+}
+
+@test "cap: NVML's memory, by both forms, its lists of processes, and CUDA agree" {
+    [ "$(asks_nvml '')" = '1568 768 1568' ] # 256 of the context
+    for option in VRAMGC_CAP=8GiB VRAMGC_HEADROOM=0; do
+        [ "$(export "$option"; asks_nvml "$library")" = '1568 768 1568' ]
+    done
+    [ "$(VRAMGC_CAP=1GiB asks_nvml "$library")" = '512 512 512' ]
+    [ "$(VRAMGC_CAP=3584MiB asks_nvml "$library")" = '1056 512 1056' ] # the others leave less than the cap
+    [ "$(VRAMGC_HEADROOM=1GiB asks_nvml "$library")" = '2592 768 1568' ]
+}
+
 @test "head-room: so much stays free on the card, and is told as gone" {
     export VRAMGC_HEADROOM=1GiB
     for mode in $modes; do

@@ -298,12 +298,19 @@ static unsigned long long under_way_bytes(void) {
     return mib && questions++ < 2 ? strtoull(mib, NULL, 10) << 20 : 0;
 }
 
+/* SIMGPU_RESERVED=MIB: so much the driver has beside what CUDA knows; the second form tells it
+ * apart. */
+static unsigned long long reserved_bytes(void) {
+    const char *mib = getenv("SIMGPU_RESERVED");
+    return mib ? strtoull(mib, NULL, 10) << 20 : 0;
+}
+
 EXPORT int nvmlDeviceGetMemoryInfo(struct device *device, struct memory_info *info) {
     int result = check_device(device, info);
     if (result != NVML_SUCCESS)
         return result;
-    info->total = nvml.config.mem_bytes;
-    info->used = used_bytes(device->index) + under_way_bytes();
+    info->total = nvml.config.mem_bytes + reserved_bytes();
+    info->used = used_bytes(device->index) + under_way_bytes() + reserved_bytes();
     info->free = info->total - info->used;
     return NVML_SUCCESS;
 }
@@ -316,9 +323,9 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_info_
     if (result != NVML_SUCCESS)
         return result;
     info->total = plain.total;
-    info->reserved = 0;
+    info->reserved = reserved_bytes();
     info->free = plain.free;
-    info->used = plain.used;
+    info->used = plain.used - info->reserved;
     return NVML_SUCCESS;
 }
 
