@@ -116,7 +116,8 @@ static void add_item(struct text *text, const char *item, size_t length) {
 }
 
 /* Large blocks that are never cut are a remedy for what does not arise in expandable segments, and
- * let these grow without need: PyTorch's developers advise against the pair. */
+ * let these grow without need: PyTorch's developers advise against the pair. A memory fraction that
+ * native segments fill to the byte is refused where they grow by whole steps. */
 bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity) {
     struct text text = text_in(out, capacity);
     const char *choice = step && !names(setting, STEP) ? CHOICE_WITH_STEP : CHOICE;
@@ -124,6 +125,7 @@ bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t ca
     bool remove =
         alloc_conf_says(setting, "expandable_segments", "True") && names(setting, REPLACED);
     if ((!add && !remove) || alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
+        names(setting, "per_process_memory_fraction") ||
         strlen(setting) + strlen(choice) + sizeof "," > capacity)
         return false;
     for (struct item item = item_at(setting); item.text; item = next_item(item))
@@ -147,8 +149,7 @@ static const char *objection(const struct alloc_conf *conf, const char *of_machi
         return "ComfyUI's DynamicVRAM frees memory only for cudaMalloc";
     if (of_machine)
         return of_machine;
-    /* For each stream and pool 1.125 times the card: no limit that people set bears that for long.
-     */
+    /* 1.125 times the card for each stream and pool: no limit that people set bears that long. */
     if (torch_addresses_bytes() != UINT64_MAX)
         return "addresses are limited (ulimit -v), and expandable segments take many";
     if (!conf->torch[0])

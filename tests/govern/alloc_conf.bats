@@ -173,3 +173,18 @@ takes() {
         [ $((${alone% *} - ${with% *})) -le 16 ] # its own code and tables
     done
 }
+
+# As many as native segments have room for, to the byte; those that grow by 12 MiB at a time have room for one less.
+@test "a memory fraction in the setting: nothing is chosen, and what fits alone fits" {
+    local option
+    only_since 2.15 # earlier ones do not know the name
+    unset VRAMGC_ALLOC_CONF
+    export PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.244140625 # 1000 MiB
+    for version in $versions; do
+        lay_out "$version" "$version"
+        for option in '' --proven; do
+            drive "$version" "$(printf 'alloc x%s 50MiB; ' {1..20}) expect num_ooms == 0; snapshot" --mem 4GiB $option
+            becomes "$PYTORCH_CUDA_ALLOC_CONF" "the program's choice" false
+        done
+    done
+}

@@ -152,7 +152,8 @@ static void what_a_setting_becomes(void **state) {
     becomes("expandable_segments: True,max_split_size_mb:512,roundup_power2_divisions:4",
             "expandable_segments: True,roundup_power2_divisions:4");
     static const char *const stay[] = {"expandable_segments:False", "expandable_segments :True",
-                                       "expandable_segments:", "backend:cudaMallocAsync"};
+                                       "expandable_segments:", "backend:cudaMallocAsync",
+                                       "per_process_memory_fraction:0.5"};
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
         assert_false(alloc_conf_with_choice(stay[i], false, out, sizeof out));
     assert_true(alloc_conf_with_choice("a:1", false, out, sizeof "a:1,expandable_segments:True"));
