@@ -32,6 +32,7 @@ static struct {
     atomic_bool prepared, registered;
     atomic_bool named;  /* it was tried */
     atomic_bool looked; /* for whether it can be tried */
+    bool collects;      /* Python did, before we stopped it; with the GIL */
 } self;
 
 static THREAD_LOCAL bool am_inside;
@@ -62,8 +63,7 @@ static object *wait_until_outside(void) {
     for (int i = 0; i < PATIENCE_MS && atomic_load(&self.inside) > 0; i++)
         nanosleep(&step, NULL);
     py()->PyEval_RestoreThread(state);
-    py()->Py_IncRef(py()->none);
-    return py()->none;
+    return py()->Py_BuildValue(""); /* None */
 }
 
 static object *python_ends(object *module, object *arguments) {
@@ -86,8 +86,7 @@ static object *after_fork_in_parent(object *module, object *arguments) {
     (void)module;
     (void)arguments;
     atomic_fetch_sub(&self.forking, 1);
-    py()->Py_IncRef(py()->none);
-    return py()->none;
+    return py()->Py_BuildValue(""); /* None */
 }
 
 static object *as_python(struct method_definition *definition) {
@@ -106,26 +105,15 @@ static bool register_end(void) {
     return registered;
 }
 
-/* Puts a function into the keyword arguments. */
-static bool add_argument(object *arguments, const char *name,
-                         struct method_definition *definition) {
-    object *function = as_python(definition);
-    bool added = function && py()->PyDict_SetItemString(arguments, name, function) == 0;
-    python_drop(function);
-    return added;
-}
-
 static bool register_fork(void) {
     static struct method_definition before = {"vramgc_before_fork", before_fork, METH_NOARGS, NULL};
     static struct method_definition after = {"vramgc_after_fork", after_fork_in_parent, METH_NOARGS,
                                              NULL};
     object *reg = python_attribute_of("os", "register_at_fork");
-    object *none = py()->PyTuple_New(0);
-    object *named = py()->PyDict_New();
-    object *result = NULL;
-    if (reg && none && named && add_argument(named, "before", &before) &&
-        add_argument(named, "after_in_parent", &after))
-        result = py()->PyObject_Call(reg, none, named);
+    object *none = py()->Py_BuildValue("()");
+    object *named = py()->Py_BuildValue("{sNsN}", "before", as_python(&before), "after_in_parent",
+                                        as_python(&after));
+    object *result = reg && none && named ? py()->PyObject_Call(reg, none, named) : NULL;
     bool registered = result != NULL;
     python_drop(result);
     python_drop(named);
@@ -147,46 +135,37 @@ static bool end_has_begun(void) {
     return begun;
 }
 
-/* Python calls none of the program's trace functions, nor its callbacks of sys.monitoring, on the
- * calling thread until the same is done with LeaveTracing. Before 3.11 it is not needed: no thread
- * sets them for another one. */
+/* Python calls no trace function and no callback of sys.monitoring on the calling thread until it
+ * is told the contrary. Before 3.11 it is not needed: no thread sets them for another one. */
 static void hide(void (*enter_or_leave)(void *)) {
     if (enter_or_leave && py()->PyGILState_GetThisThreadState)
         enter_or_leave(py()->PyGILState_GetThisThreadState());
 }
 
-struct collector {
-    bool was_on;
-    object *thresholds; /* NULL: nobody has loaded gc, nor set gc.callbacks */
-};
-
 static void set_thresholds(object *thresholds) {
     object *set = thresholds ? python_attribute_of("gc", "set_threshold") : NULL;
-    if (set)
-        python_drop(py()->PyObject_Call(set, thresholds, NULL));
+    python_drop(set ? py()->PyObject_Call(set, thresholds, NULL) : NULL);
     python_drop(set);
 }
 
 /* Making an object, or a call of Python's, may run the collector, and with it what the program has
- * written. 3.12 makes up for a collection that was due even where it has been switched off since.
- */
-static struct collector stop_collecting(void) {
-    struct collector before = {false, NULL};
+ * written. 3.12 makes up for a collection that was due even where it has been switched off since,
+ * if it is above the thresholds. These; NULL: nobody has loaded gc, nor set gc.callbacks. */
+static object *stop_collecting(void) {
     if (MUTANT(collector_runs, !py()->has_frames, true))
-        return before;
-    before.was_on = py()->PyGC_Disable() == 1;
-    before.thresholds = python_call("gc", "get_threshold");
-    object *never =
-        before.thresholds ? py()->Py_BuildValue("(iii)", INT_MAX, INT_MAX, INT_MAX) : NULL;
+        return NULL;
+    self.collects = py()->PyGC_Disable() == 1;
+    object *before = python_call("gc", "get_threshold");
+    object *never = before ? py()->Py_BuildValue("(iii)", INT_MAX, INT_MAX, INT_MAX) : NULL;
     set_thresholds(never);
     python_drop(never);
     return before;
 }
 
-static void collect_again(struct collector before) {
-    set_thresholds(before.thresholds);
-    python_drop(before.thresholds);
-    if (before.was_on)
+static void collect_again(object *thresholds) {
+    set_thresholds(thresholds);
+    python_drop(thresholds);
+    if (self.collects)
         py()->PyGC_Enable();
 }
 
@@ -218,10 +197,10 @@ void python_prepare(void) {
     int state;
     if (atomic_load(&self.prepared) || !python_is_there() || !enter(&state))
         return;
-    struct collector before = stop_collecting();
+    object *thresholds = stop_collecting();
     if (!atomic_exchange(&self.prepared, true))
         atomic_store(&self.registered, register_fork() && register_end() && !end_has_begun());
-    collect_again(before);
+    collect_again(thresholds);
     leave(state);
 }
 
@@ -268,10 +247,10 @@ static void name_functions(void) {
     atomic_store(&self.named, true);
     if (strcmp(functions, "auto") != 0)
         phases_file_read(functions);
-    struct collector before = stop_collecting();
+    object *thresholds = stop_collecting();
     if (frames_learn())
         names_begin();
-    collect_again(before);
+    collect_again(thresholds);
     leave(state);
 }
 

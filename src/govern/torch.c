@@ -69,6 +69,5 @@ bool torch_on_wsl(void) {
 
 uint64_t torch_addresses_bytes(void) {
     struct rlimit limit;
-    bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return limited ? limit.rlim_cur : UINT64_MAX;
+    return getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }

@@ -37,6 +37,5 @@ bool torch_has_aimdo(void);
  */
 bool torch_on_wsl(void);
 
-/* How many bytes of addresses the process may take (ulimit -v). UINT64_MAX: as many as there are.
- */
+/* How many addresses the process may take (ulimit -v). UINT64_MAX: as many as there are. */
 uint64_t torch_addresses_bytes(void);

@@ -1,7 +1,6 @@
 /* python_layout.c: see python_layout.h. What may be no pointer is read through the kernel, which
- * refuses where a load would end the program. It must run nothing of the program's, nor anything
- * that the program's audit hooks are told of: to compile is, and to ask a function for its
- * __code__. */
+ * refuses where a load would end the program. It must run nothing of the program's, nor what its
+ * audit hooks are told of: to compile is, and to ask a function for its __code__. */
 #include "python/layout.h"
 
 #include "base/base.h"
@@ -26,7 +25,7 @@ static struct {
     object *codes[DEPTH]; /* of the frames in the first look, innermost first */
     object *method;       /* the code of ModuleSpec.__init__ */
     unsigned looks;
-    bool learned, verified;
+    bool learned;
 } self;
 
 /* How much of it could be read. */
@@ -235,18 +234,14 @@ static object *look(object *module, object *arguments) {
     if (self.looks++ == 0)
         self.learned = learn_frames(thread) && learn_errors(thread) && learn_code();
     else
-        self.verified = is_found_again(thread);
+        self.learned = self.learned && is_found_again(thread);
     py()->PyErr_Clear();
-    py()->Py_IncRef(py()->none);
-    return py()->none;
+    return py()->Py_BuildValue(""); /* None */
 }
 
-/* They live as long as the module's functions do. */
-static bool find_codes(object *caller, object *lister, object *method) {
-    self.codes[0] = self.codes[2] = caller ? py()->PyFunction_GetCode(caller) : NULL;
-    self.codes[1] = lister ? py()->PyFunction_GetCode(lister) : NULL;
-    self.method = method ? py()->PyFunction_GetCode(method) : NULL;
-    return self.codes[0] && self.codes[1] && self.method;
+/* It lives as long as the module's function does. */
+static object *code_of(object *function) {
+    return function ? py()->PyFunction_GetCode(function) : NULL;
 }
 
 static void call_look(void) {
@@ -258,7 +253,10 @@ static void call_look(void) {
     object *method = class ? py()->PyObject_GetAttrString(class, "__init__") : NULL;
     object *name = py()->PyUnicode_FromString("?"); /* a list of one, too */
     object *function = py()->PyCFunction_NewEx(&definition, NULL, NULL);
-    if (find_codes(caller, lister, method) && name && function) {
+    self.codes[0] = self.codes[2] = code_of(caller);
+    self.codes[1] = code_of(lister);
+    self.method = code_of(method);
+    if (self.codes[0] && self.codes[1] && self.method && name && function) {
         python_drop(
             py()->PyObject_CallFunctionObjArgs(caller, lister, module, name, function, NULL));
         python_drop(py()->PyObject_CallFunctionObjArgs(caller, caller, function, NULL));
@@ -275,8 +273,7 @@ bool python_layout_learn(struct python_layout *layout) {
         return false;
     self.layout = layout;
     self.looks = 0;
-    self.learned = self.verified = false;
     call_look();
     close(self.memory);
-    return self.learned && self.verified;
+    return self.learned && self.looks > 1;
 }

@@ -15,29 +15,21 @@ static struct {
 } self;
 CHILD_OPENS(self.lock);
 
-static bool look_up(struct python_api *api) {
-    bool complete = real_dlsym(RTLD_DEFAULT, "Py_IsInitialized") != NULL;
-    if (!complete)
-        return false; /* the others need not be looked for */
-#define X(result, name, parameters)                                                                \
-    api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);                             \
-    complete = complete && api->name != NULL;
-    PYTHON_FUNCTIONS(X)
-#undef X
-    api->has_frames = complete;
-#define X(result, name, parameters)                                                                \
-    api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);                             \
-    api->has_frames = api->has_frames && api->name != NULL;
-    PYTHON_FRAME_FUNCTIONS(X)
-#undef X
-#define X(result, name, parameters)                                                                \
+#define FIND(result, name, parameters)                                                             \
     api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);
-    PYTHON_HIDING_FUNCTIONS(X)
-#undef X
-    api->code_type = real_dlsym(RTLD_DEFAULT, "PyCode_Type");
-    api->has_frames = api->has_frames && api->code_type;
+#define AND_IT(result, name, parameters) &&api->name
+
+static bool look_up(struct python_api *api) {
+    if (!real_dlsym(RTLD_DEFAULT, "Py_IsInitialized"))
+        return false; /* the others need not be looked for */
+    PYTHON_FUNCTIONS(FIND)
+    PYTHON_FRAME_FUNCTIONS(FIND)
+    PYTHON_HIDING_FUNCTIONS(FIND)
     api->none = real_dlsym(RTLD_DEFAULT, "_Py_NoneStruct");
-    return complete && api->none;
+    api->code_type = real_dlsym(RTLD_DEFAULT, "PyCode_Type");
+    bool complete = api->none PYTHON_FUNCTIONS(AND_IT);
+    api->has_frames = complete && api->code_type PYTHON_FRAME_FUNCTIONS(AND_IT);
+    return complete;
 }
 
 /* The loader is asked without the lock, and two threads may ask at a time; the first to know it

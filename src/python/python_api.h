@@ -21,16 +21,13 @@ struct method_definition {
     X(void, PyGILState_Release, (int))                                                             \
     X(int, PyGILState_Check, (void))                                                               \
     X(object *, PyImport_GetModuleDict, (void))                                                    \
-    X(object *, PyDict_New, (void))                                                                \
     X(object *, PyDict_GetItemString, (object *, const char *))                                    \
-    X(int, PyDict_SetItemString, (object *, const char *, object *))                               \
-    X(object *, PyTuple_New, (ptrdiff_t))                                                          \
+    X(object *, Py_BuildValue, (const char *, ...))                                                \
     X(object *, PyObject_Call, (object *, object *, object *))                                     \
     X(int, PyObject_IsTrue, (object *))                                                            \
     X(object *, PyObject_GetAttrString, (object *, const char *))                                  \
     X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                     \
     X(object *, PyCFunction_NewEx, (struct method_definition *, object *, object *))               \
-    X(void, Py_IncRef, (object *))                                                                 \
     X(void, Py_DecRef, (object *))                                                                 \
     X(void, PyErr_Clear, (void))                                                                   \
     X(void *, PyEval_SaveThread, (void))                                                           \
@@ -43,7 +40,6 @@ struct method_definition {
     X(void *, PyGILState_GetThisThreadState, (void))                                               \
     X(void, PyErr_GetExcInfo, (object **, object **, object **))                                   \
     X(void, PyErr_SetExcInfo, (object *, object *, object *))                                      \
-    X(object *, Py_BuildValue, (const char *, ...))                                                \
     X(object *, PyFunction_GetCode, (object *))                                                    \
     X(long, PyLong_AsLong, (object *))                                                             \
     X(object *, PyUnicode_FromString, (const char *))
