@@ -57,7 +57,8 @@ static bool start(void *(*function)(void *)) {
 
 /* The machine may have had no more threads just then. */
 bool own_thread_start(void *(*function)(void *)) {
-    return torch_addresses_bytes() / 100 >= ARENA_BYTES && (start(function) || start(function));
+    uint64_t few_bytes = MUTANT(addresses_taken, torch_addresses_bytes() / 100, UINT64_MAX);
+    return few_bytes >= ARENA_BYTES && (start(function) || start(function));
 }
 
 unsigned own_threads(void) {
