@@ -12,9 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As open(), but never in the place of a standard stream that the program has closed: that place is
- * taken meanwhile. The file itself is not moved from there, for any close of it would end the
- * program's own locks of it (fcntl), as of a log that both write. -1 with errno. */
+/* As open(), but never in the place of a standard stream that the program has closed: it is taken
+ * meanwhile, for to move the file from there would end the program's locks of it. -1 with errno. */
 static inline int file_open(const char *path, int flags, mode_t mode) {
     int place = open("/", O_PATH | O_CLOEXEC);
     int fd = place >= 0 && place <= STDERR_FILENO ? file_open(path, flags, mode)

@@ -99,7 +99,9 @@ static bool keeps_busy(const struct running_process *process, const struct cards
 
 static void say_hang(struct top_hint *out, size_t *count, const struct running_process *process,
                      const struct cards *cards, uint64_t rest_ns) {
-    uint64_t silent_ns = minus_u64(clock_ns(), process->record->file->latest_ns);
+    const struct vramgc_file *file = process->record->file;
+    bool looks = file->latest_ns != file->started_ns; /* else no thread of ours could be started */
+    uint64_t silent_ns = looks ? minus_u64(clock_ns(), file->latest_ns) : 0;
     bool stopped = process_stat(process->pid).state == 'T', busy = keeps_busy(process, cards);
     if (!stopped && silent_ns < SILENT_NS && !(busy && rest_ns >= BUSY_NS))
         return;

@@ -392,6 +392,21 @@ called() {
     "$vramgc" top --once "$held" | grep -qE "^ {11}1.2 GiB idle for 2 m [0-9]+ s; .vramgc run --lowvram. would give it back$"
 }
 
+# Addresses are too short for one; a minute passes.
+@test "top --once: a program that has no thread of ours is not called stuck" {
+    printf '#!/bin/sh\nfalse\n' >"$work/enough.sh"
+    chmod +x "$work/enough.sh"
+    (ulimit -S -v $((3 << 20)) && LD_PRELOAD=$top/build/libvramgc.so VRAMGC_OUT=$work/a exec "$top/scripts/simgpu" --mem 1GiB --cuda 13 -- \
+        "$top/build/c10/2.15.0/c10drive" -c "alloc a 300MiB; until $work/enough.sh; _exit 0") 3>&- >"$work/drive" 2>&1 &
+    echo $! >>"$work/pids"
+    until grep -q 'no thread could be started' "$work/drive"; do sleep 0.05; done
+    "$make_file" clock "$work/clock" 60
+    VRAMGC_TEST_CLOCK=$work/clock "$vramgc" top --once $! >"$work/out"
+    cat "$work/out"
+    grep -q c10drive "$work/out"
+    contains_not "$(<"$work/out")" 'no sign'
+}
+
 # Others may run on the same machine: at most four are told.
 @test "top --once: what a program leaves to others, and who gave it memory, and to whom it gave" {
     hold shared a
