@@ -243,7 +243,7 @@ all_compact() {
     contains "$(cat report.md)" '**vramgc:**'
     follow faq.md 7
     contains "$said" 'vramgc proof'
-    follow ram.md 4
+    follow ram.md 3
 }
 
 @test "guides: each verdict, and each kind of line of the README's sample, is explained" {
