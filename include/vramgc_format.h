@@ -399,7 +399,7 @@ struct vramgc_file {
     uint64_t stop_asked;      /* 1: the launcher saw Ctrl-C, or another signal that ends programs */
     uint64_t cuda_driver;     /* e.g. 13000 */
     uint64_t capturing;       /* captures under way */
-    uint64_t parker;          /* the process that parks it by VRAMGC_PARK, and wakes it; 0: none */
+    uint64_t parker;          /* as `parked`: who parks it by VRAMGC_PARK, and wakes it */
     uint64_t entered;         /* calls of the driver, beyond those in `hooks`, while it has one */
     char version[32];         /* of vramgc */
     char run_id[48];          /* of `vramgc run`, empty without it */
@@ -439,7 +439,9 @@ struct vramgc_file {
     struct vramgc_library libraries[VRAMGC_MAX_LIBRARIES];
     struct vramgc_host host;
     struct vramgc_limits limits;
-    uint64_t parked; /* 1: by `vramgc park`; else the process that is just parking or waking it */
+    /* 1: by `vramgc park`; else who is just parking or waking it, or was killed at that: a process
+     * id << 32, and the lower half of its start time in clock ticks. 0: nobody. */
+    uint64_t parked;
     uint64_t asking; /* threads that ask the driver what is free: while parked they stand there */
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };

@@ -103,7 +103,7 @@ static uint64_t parkable_bytes(const struct peer_ask *ask, const struct peer_slo
     uint64_t bytes = 1; /* it may not have told yet what it has taken */
     if (!slot || atomic_load(&slot->rests_since_ns) <= (ask->waits ? PEER_STAYS : PEER_WORKS) ||
         peer_file_pid(slot) == ask->asker || !peer_file_lives(slot) ||
-        !process_start_ticks(atomic_load(&slot->parker)))
+        !process_key_lives(atomic_load(&slot->parker)))
         return 0;
     for (size_t j = 0; j < VRAMGC_MAX_DEVICES; j++)
         if (atomic_load(&slot->cards[j].card) == ask->card)

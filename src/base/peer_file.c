@@ -28,18 +28,12 @@ static struct {
     uint64_t owner;
 } self;
 
-/* Process id, and the lower half of its start: together no other process has them. */
-static uint64_t owner_of(uint64_t pid) {
-    uint64_t start = process_start_ticks(pid);
-    return start ? pid << 32 | (uint32_t)start : 0;
-}
-
 uint64_t peer_file_pid(const struct peer_slot *slot) {
     return atomic_load(&slot->owner) >> 32;
 }
 
 static bool owner_lives(uint64_t owner) {
-    return owner && MUTANT(dead_peer_lives, owner_of(owner >> 32) == owner, true);
+    return owner && MUTANT(dead_peer_lives, process_key_lives(owner), true);
 }
 
 bool peer_file_lives(const struct peer_slot *slot) {
@@ -137,7 +131,7 @@ static bool is_told(const char *objection) {
 
 struct peer_slot *peer_file_join(void) {
     char path[1200];
-    self.owner = owner_of((uint64_t)getpid());
+    self.owner = process_key((uint64_t)getpid());
     if (!self.owner || !find_path(path, sizeof path)) {
         LOG(LOG_INFO, "no folder for what programs on one card share: none is asked for memory");
         return NULL;

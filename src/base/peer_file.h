@@ -21,14 +21,14 @@ struct peer_card {
 enum { PEER_STAYS, PEER_WORKS }; /* what rests_since_ns may be besides a time */
 
 struct peer_slot {
-    _Atomic uint64_t owner; /* see peer_file_owner; 0: nobody's */
+    _Atomic uint64_t owner; /* its process_key; 0: nobody's */
     atomic_uint asked;      /* goes up: the owner's thread sleeps on it (wakeup.h) */
     atomic_uint answered;   /* as asked was at the owner's latest look; askers sleep on it */
     atomic_uint late;       /* 1: somebody has asked in vain; until it answers */
     struct peer_card cards[VRAMGC_MAX_DEVICES];
     _Atomic uint64_t turn_ns; /* until then the owner takes what another left to it */
     /* By the process that may park the owner, while it lives (cli/park_idle.h). */
-    _Atomic uint64_t parker;
+    _Atomic uint64_t parker;         /* its process_key */
     _Atomic uint64_t rests_since_ns; /* so long it has not used the card */
     _Atomic uint64_t park_for;       /* the process that asks for it to be parked; 0: none */
 };
@@ -53,8 +53,8 @@ struct peer_slot *peer_file_own(void);
 /* For a process that has no slot, and only looks. False: it cannot. */
 bool peer_file_look(void);
 
-/* The process that is just being brought back to a card, or rather who does it; 0: none. Nobody
- * else may take memory meanwhile: NULL as with a slot. */
+/* Who is just bringing a process back to a card, by its process_key; 0: nobody. Nobody else may
+ * take memory meanwhile: NULL as with a slot. */
 _Atomic uint64_t *peer_file_waking(void);
 
 /* A card's number in the file: the same for all processes. 0: its bus id is not known. */

@@ -3,6 +3,7 @@
 #include "base/process_stat.h"
 
 #include "base/file.h"
+#include "base/mutant.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -35,4 +36,13 @@ uint64_t process_start_ticks(uint64_t pid) {
     struct process_stat stat = process_stat(pid);
     bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
     return ended ? 0 : stat.start_ticks;
+}
+
+uint64_t process_key(uint64_t pid) {
+    uint64_t start = process_start_ticks(pid);
+    return start ? pid << 32 | (uint32_t)start : 0;
+}
+
+bool process_key_lives(uint64_t key) {
+    return key && MUTANT(pid_alone, process_key(key >> 32) == key, process_start_ticks(key >> 32));
 }

@@ -1,6 +1,7 @@
 /* process_stat.h: what the kernel tells of a process in /proc/PID/stat. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct process_stat {
@@ -16,3 +17,8 @@ struct process_stat process_stat(uint64_t pid);
 /* Its start_ticks, or 0 when there is none or it has ended and nobody has waited for it yet (but
  * for a main thread that ended before the others). */
 uint64_t process_start_ticks(uint64_t pid);
+
+/* The process in one word, its id and the lower half of its start: together no other process has
+ * them, also when the id is given to one. 0: there is none. */
+uint64_t process_key(uint64_t pid);
+bool process_key_lives(uint64_t key);

@@ -42,18 +42,10 @@ static bool is_of(const struct vramgc_file *file, const struct vramgc_file *reco
            file->started_ns == record->started_ns && file->end == VRAMGC_END_UNKNOWN;
 }
 
-static struct vramgc_file *map_of(uint64_t pid) {
+struct vramgc_file *live_file_find(uint64_t pid) {
     struct stats_file *record = running_with_mapping(pid);
-    if (!record) {
-        complain("process %llu does not run under vramgc, or is not yours; `vramgc top` shows "
-                 "those that do",
-                 (unsigned long long)pid);
-        return NULL;
-    }
-    struct vramgc_file *file = live_file_map(record->path);
-    int error = errno;
-    if (!file || !is_of(file, record->file)) {
-        complain("%s: %s", record->path, file ? "is another program's by now" : strerror(error));
+    struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
+    if (file && !is_of(file, record->file)) {
         live_file_close(file);
         file = NULL;
     }
@@ -100,23 +92,15 @@ struct vramgc_file *live_file_open(const char *who) {
     uint64_t pid = 0;
     if (!parse_count(who, &pid) && !(pid = live_file_pid(who)))
         return NULL;
-    return map_of(pid);
+    struct vramgc_file *file = live_file_find(pid);
+    if (!file)
+        complain("process %llu does not run under vramgc, or its statistics file is not yours to "
+                 "write; `vramgc top` shows those that do",
+                 (unsigned long long)pid);
+    return file;
 }
 
 void live_file_close(struct vramgc_file *file) {
     if (file)
         munmap(file, sizeof *file);
-}
-
-void live_file_note_parked(uint64_t pid, uint64_t parked, const char *label) {
-    struct stats_file *record = running_with_mapping(pid);
-    struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
-    if (file && is_of(file, record->file)) {
-        __atomic_store_n(&file->parked, parked, __ATOMIC_SEQ_CST);
-        if (label)
-            live_file_mark(file, label);
-    }
-    live_file_close(file);
-    if (record)
-        stats_file_free(record);
 }

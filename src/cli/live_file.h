@@ -9,15 +9,14 @@
 /* who: the number of the process, or a word of its name, folder or arguments that no other program
  * under vramgc has; not NULL, not empty. NULL after a complaint. */
 struct vramgc_file *live_file_open(const char *who);
+/* The same of a process, without a word. */
+struct vramgc_file *live_file_find(uint64_t pid);
 /* The only program under vramgc that the name fits; 0 after a complaint that says which there are.
  */
 uint64_t live_file_pid(const char *name);
 
 /* A point on its timeline. */
 void live_file_mark(struct vramgc_file *file, const char *label);
-/* Where it runs under vramgc: what becomes of `parked` in the file; the label, which may be NULL,
- * is a point on its timeline. */
-void live_file_note_parked(uint64_t pid, uint64_t parked, const char *label);
 
 /* The same by the file's path, whoever's it is, without a word where that fails: NULL with errno. A
  * pipe or a link, which another user may have put there, is not opened. */

@@ -46,13 +46,6 @@ static uint64_t process_of(const struct args *args) {
     return objection ? 0 : pid;
 }
 
-/* A program must not stay locked because somebody pressed Ctrl-C. */
-static void hold_signals(void) {
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-}
-
 static double seconds_since(uint64_t start_ns) {
     return (double)(clock_ns() - start_ns) / (double)SECOND_NS;
 }
@@ -127,35 +120,88 @@ static const char *meaning(const char *error) {
     return "";
 }
 
+static bool has_left(const struct parked *parked) {
+    const char *error = park_lock(parked->pid, LOCK_PATIENCE_MS), *what = "did not stop";
+    if (!error) {
+        what = "could not leave the card";
+        error = parked_write(parked) ? park_checkpoint(parked->pid)
+                                     : "what it has cannot be noted in the state folder";
+        if (error)
+            park_unlock(parked->pid);
+    }
+    if (error)
+        complain("process %llu %s: %s%s%s", (unsigned long long)parked->pid, what, error,
+                 meaning(error), park_state_of(parked->pid) == PARK_RUNS ? "; it goes on" : "");
+    return !error;
+}
+
+/* One parks or wakes a program at a time, and none waits for another longer than gate.c does. */
+#define TURN_NS (60 * SECOND_NS)
+
+static struct {
+    struct vramgc_file *file; /* NULL: it does not run under vramgc, and the driver sees to it */
+    sigset_t signals;
+} turn;
+
+/* The word has the key of who has the turn; one that is gone has none. */
+static bool take_turn(_Atomic uint64_t *word) {
+    uint64_t own = process_key((uint64_t)getpid()), end_ns = clock_ns() + TURN_NS, before = 0;
+    while (!atomic_compare_exchange_strong(word, &before, own)) {
+        if (!process_key_lives(before))
+            continue;
+        if (clock_ns() >= end_ns) {
+            complain("process %llu has been parking or waking a program for a minute: it may hang",
+                     (unsigned long long)(before >> 32));
+            return false;
+        }
+        sleep_ns(MILLISECOND_NS);
+        before = 0;
+    }
+    return true;
+}
+
+/* A program must not stay locked because somebody pressed Ctrl-C. */
+static bool turn_begins(uint64_t pid) {
+    sigset_t all;
+    sigfillset(&all);
+    turn.file = live_file_find(pid);
+    if (turn.file && !take_turn((_Atomic uint64_t *)&turn.file->parked)) {
+        live_file_close(turn.file);
+        return false;
+    }
+    sigprocmask(SIG_SETMASK, &all, &turn.signals);
+    return true;
+}
+
+/* The driver knows best what has become of it. */
+static void turn_ends(uint64_t pid, const char *label) {
+    enum park_state state = park_state_of(pid);
+    if (turn.file)
+        __atomic_store_n(&turn.file->parked, state != PARK_RUNS && state != PARK_UNKNOWN,
+                         __ATOMIC_SEQ_CST);
+    if (turn.file && label)
+        live_file_mark(turn.file, label);
+    live_file_close(turn.file);
+    sigprocmask(SIG_SETMASK, &turn.signals, NULL);
+}
+
 bool park_process(uint64_t pid, enum park_how how, uint64_t asker) {
-    unsigned long long number = pid;
     char label[128] = "parked";
     struct parked parked = parked_look(pid);
     uint64_t start_ns = clock_ns();
-    if (!may_be_parked(&parked, how) || !host_has_room(&parked, how))
+    if (!may_be_parked(&parked, how) || !turn_begins(pid))
         return false;
-    hold_signals();
-    live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* who asks what is free must not stand */
-    const char *error = park_lock(pid, LOCK_PATIENCE_MS);
-    bool locked = !error;
-    if (locked && (!parked_write(&parked) || (error = park_checkpoint(pid)))) {
-        park_unlock(pid);
-        error = error ? error : "what it has cannot be noted in the state folder";
-    }
-    if (error) {
-        live_file_note_parked(pid, 0, NULL);
-        complain("process %llu %s: %s%s; it goes on", number,
-                 locked ? "could not leave the card" : "did not stop", error, meaning(error));
-        return false;
-    }
     if (asker)
         snprintf(label, sizeof label, "parked for %s (%llu)", process_stat(asker).name,
                  (unsigned long long)asker);
-    live_file_note_parked(pid, 1, label);
-    printf("process %llu is %s: %s of the card are free, after %.1f s.\n", number, label,
-           show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
+    bool done = is_in_state(pid, PARK_RUNS) && host_has_room(&parked, how) && has_left(&parked);
+    turn_ends(pid, done ? label : NULL);
+    if (done)
+        printf("process %llu is %s: %s of the card are free, after %.1f s.\n",
+               (unsigned long long)pid, label, show_bytes(parked_bytes(&parked)).text,
+               seconds_since(start_ns));
     fflush(stdout);
-    return true;
+    return done;
 }
 
 static bool card_has_room(uint64_t pid, enum park_how how) {
@@ -168,49 +214,42 @@ static bool card_has_room(uint64_t pid, enum park_how how) {
     return false;
 }
 
-/* One at a time, and no program under vramgc takes memory meanwhile (cuda/gate.h). */
-static void wake_begins(_Atomic uint64_t *waking) {
-    uint64_t before = 0;
-    while (waking && !atomic_compare_exchange_strong(waking, &before, (uint64_t)getpid())) {
-        if (process_start_ticks(before)) {
-            sleep_ns(MILLISECOND_NS);
-            before = 0;
-        }
-    }
-    sleep_ns(waking ? UNDER_WAY_NS : 0);
-}
-
-static bool bring_back(uint64_t pid, bool parked) {
-    uint64_t start_ns = clock_ns();
-    hold_signals();
-    live_file_note_parked(pid, (uint64_t)getpid(), NULL); /* killed here we leave no false note */
-    const char *error = parked ? park_restore(pid) : NULL;
-    if (!error)
-        error = park_unlock(pid);
-    if (error) {
-        live_file_note_parked(pid, 1, NULL);
+static bool is_back(uint64_t pid) {
+    const char *error = park_state_of(pid) == PARK_PARKED ? park_restore(pid) : NULL;
+    if (error || (error = park_unlock(pid)))
         complain("process %llu could not come back: %s%s", (unsigned long long)pid, error,
                  meaning(error));
+    else
+        parked_forget(pid);
+    return !error;
+}
+
+/* One at a time, and no program under vramgc takes memory meanwhile (cuda/gate.h). */
+static bool is_back_alone(uint64_t pid, enum park_how how) {
+    static _Atomic uint64_t nobody;
+    _Atomic uint64_t *waking = peer_file_look() ? peer_file_waking() : &nobody;
+    if (!take_turn(waking))
         return false;
-    }
-    parked_forget(pid);
-    live_file_note_parked(pid, 0, "woken");
-    printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
-           seconds_since(start_ns));
-    fflush(stdout);
-    return true;
+    sleep_ns(UNDER_WAY_NS);
+    bool done = card_has_room(pid, how) && is_back(pid);
+    uint64_t own = process_key((uint64_t)getpid());
+    atomic_compare_exchange_strong(waking, &own, 0);
+    return done;
 }
 
 /* Others must not wait for one that finds no room. */
 bool wake_process(uint64_t pid, enum park_how how) {
-    _Atomic uint64_t *waking = peer_file_look() ? peer_file_waking() : NULL;
-    bool parked = park_state_of(pid) == PARK_PARKED;
-    if (parked && !card_has_room(pid, how))
+    uint64_t start_ns = clock_ns();
+    if ((park_state_of(pid) == PARK_PARKED && !card_has_room(pid, how)) || !turn_begins(pid))
         return false;
-    wake_begins(waking);
-    bool done = (!parked || card_has_room(pid, how)) && bring_back(pid, parked);
-    if (waking)
-        atomic_store(waking, 0);
+    bool done = park_state_of(pid) == PARK_LOCKED
+                    ? is_back(pid)
+                    : is_in_state(pid, PARK_PARKED) && is_back_alone(pid, how);
+    turn_ends(pid, done ? "woken" : NULL);
+    if (done)
+        printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
+               seconds_since(start_ns));
+    fflush(stdout);
     return done;
 }
 
@@ -241,9 +280,7 @@ static int wake_main(struct args *args) {
     if (!names_one(args))
         return STATUS_USAGE;
     uint64_t pid = process_of(args);
-    bool done = pid && (park_state_of(pid) == PARK_LOCKED || is_in_state(pid, PARK_PARKED)) &&
-                wake_process(pid, chosen);
-    return done ? STATUS_FINE : STATUS_BAD_INPUT;
+    return pid && wake_process(pid, chosen) ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
 static bool take_force(const struct args *args) {

@@ -1,5 +1,5 @@
 /* park.h: takes a process off the card and brings it back, and says so. The driver is open
- * (prove/park_driver.h). No signal reaches this process afterwards: see hold_signals. */
+ * (prove/park_driver.h). No signal reaches this process meanwhile. */
 #pragma once
 
 #include <stdbool.h>

@@ -11,10 +11,9 @@
 #include "read/complain.h"
 #include "read/stats_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { MOST_PROGRAMS = 64 };
 
 /* A wake begins within this time after the call that waits for it. */
 #define PARKED_STEP_NS (5 * MILLISECOND_NS)
@@ -29,6 +28,7 @@ enum { MOST_PROGRAMS = 64 };
 #define ASKED_NS (2 * SECOND_NS)
 
 struct program {
+    struct program *next;
     const char *path;
     struct vramgc_file *file;
     uint64_t calls, since_ns; /* what it had asked for by then */
@@ -40,14 +40,14 @@ struct program {
 };
 
 static struct {
-    uint64_t rest_ns;
+    uint64_t rest_ns, parker; /* we are */
     bool opened;
-    size_t count;
-    struct program list[MOST_PROGRAMS];
+    struct program *list;
 } self;
 
 void park_idle_begin(uint64_t rest_ns) {
     self.rest_ns = rest_ns;
+    self.parker = process_key((uint64_t)getpid());
 }
 
 static bool asks_only(const char *call) {
@@ -96,7 +96,7 @@ static uint64_t tell_others(struct program *program, uint64_t now) {
         program->slot = slot_of(pid);
     if (!program->slot)
         return 0;
-    atomic_store(&program->slot->parker, (uint64_t)getpid());
+    atomic_store(&program->slot->parker, self.parker);
     bool stays = program->parked || program->refused, rests = now - program->since_ns >= ASKED_NS;
     atomic_store(&program->slot->rests_since_ns, stays   ? PEER_STAYS
                                                  : rests ? program->since_ns
@@ -151,16 +151,23 @@ static bool stands(struct program *program, uint64_t now) {
     return now - program->answered_ns >= STANDS_NS;
 }
 
+/* Where it hangs in the list; or would. */
+static struct program **find(const char *path) {
+    struct program **at = &self.list;
+    while (*at && (*at)->path != path)
+        at = &(*at)->next;
+    return at;
+}
+
 static struct program *program_at(const char *path) {
-    for (size_t i = 0; i < self.count; i++)
-        if (self.list[i].path == path)
-            return &self.list[i];
-    struct vramgc_file *file = self.count < MOST_PROGRAMS ? live_file_map(path) : NULL;
-    if (!file)
-        return NULL;
-    self.list[self.count] = (struct program){
-        .path = path, .file = file, .since_ns = clock_ns(), .answered_ns = clock_ns()};
-    return &self.list[self.count++];
+    struct program **at = find(path);
+    struct vramgc_file *file = *at ? NULL : live_file_map(path);
+    if (file && (*at = calloc(1, sizeof **at)))
+        **at = (struct program){
+            .path = path, .file = file, .since_ns = clock_ns(), .answered_ns = clock_ns()};
+    else
+        live_file_close(file);
+    return *at;
 }
 
 void park_idle_look(const char *path) {
@@ -169,7 +176,7 @@ void park_idle_look(const char *path) {
     struct program *program = self.rest_ns ? program_at(path) : NULL;
     if (!program)
         return;
-    __atomic_store_n(&program->file->parker, (uint64_t)getpid(), __ATOMIC_RELAXED);
+    __atomic_store_n(&program->file->parker, self.parker, __ATOMIC_RELAXED);
     uint64_t now = clock_ns(), calls = calls_of(program->file);
     bool works = calls != program->calls, waits = stands(program, now);
     if (program->parked) {
@@ -191,27 +198,33 @@ static bool is_alive(const struct vramgc_file *file) {
 }
 
 bool park_idle_lives(const char *path) {
-    for (size_t i = 0; i < self.count; i++)
-        if (self.list[i].path == path)
-            return is_alive(self.list[i].file);
-    return true;
+    const struct program *program = *find(path);
+    return !program || is_alive(program->file);
+}
+
+void park_idle_forget(const char *path) {
+    struct program **at = find(path), *program = *at;
+    if (!program)
+        return;
+    *at = program->next;
+    if (program->parked)
+        parked_forget(program->file->pid);
+    live_file_close(program->file);
+    free(program);
 }
 
 void park_idle_end(void) {
-    for (size_t i = 0; i < self.count; i++) {
-        struct program *program = &self.list[i];
+    for (struct program *program = self.list; program; program = program->next) {
         if (program->slot && peer_file_pid(program->slot) == program->file->pid)
             atomic_store(&program->slot->rests_since_ns, PEER_STAYS);
         if (program->parked && is_alive(program->file))
             wake_process(program->file->pid, PARK_KNOWN);
-        else if (program->parked)
-            parked_forget(program->file->pid);
     }
 }
 
 uint64_t park_idle_step_ns(uint64_t step_ns) {
-    for (size_t i = 0; i < self.count; i++)
-        if (self.list[i].parked && is_alive(self.list[i].file))
+    for (const struct program *program = self.list; program; program = program->next)
+        if (program->parked && is_alive(program->file))
             return PARKED_STEP_NS;
     return self.rest_ns ? min_u64(step_ns, max_u64(self.rest_ns / 4, PARKED_STEP_NS)) : step_ns;
 }

@@ -12,8 +12,9 @@ void park_idle_begin(uint64_t rest_ns);
 /* To be called for each program that runs; path, which must stay, is its statistics file. */
 void park_idle_look(const char *path);
 
-/* Whether that one runs, or cannot be looked at yet. */
+/* Whether that one runs, or cannot be looked at yet. It is forgotten once it has ended. */
 bool park_idle_lives(const char *path);
+void park_idle_forget(const char *path);
 
 /* Nobody looks any more: what is parked comes back. */
 void park_idle_end(void);

@@ -38,6 +38,7 @@ enum { SHARE = 100, MOST_PIDS = 64, MOST_PARENTS = 64 };
 
 struct watched {
     struct watched *next;
+    uint64_t started_ns; /* the program: another one may write its file at the same path */
     bool over;
     struct alert_seen seen;
     char path[];
@@ -56,13 +57,17 @@ static struct {
 
 /* ---- which files ---- */
 
-static void add(const char *path) {
-    for (struct watched *watched = self.list; watched; watched = watched->next)
-        if (strcmp(watched->path, path) == 0)
+static void add(const char *path, uint64_t started_ns) {
+    for (struct watched *watched = self.list; watched; watched = watched->next) {
+        bool same = strcmp(watched->path, path) == 0;
+        if (same && watched->started_ns == started_ns)
             return;
+        watched->over |= same;
+    }
     struct watched *fresh = calloc(1, sizeof *fresh + strlen(path) + 1);
     if (!fresh)
         return;
+    fresh->started_ns = started_ns;
     memcpy(fresh->path, path, strlen(path));
     fresh->next = self.list;
     self.list = fresh;
@@ -72,7 +77,7 @@ static void find_of_run(void) {
     struct kept kept = kept_find_as(self.pattern);
     for (size_t i = 0; i < kept.count; i++)
         if (strcmp(kept.files[i].peek.run_id, self.run_id) == 0)
-            add(kept.files[i].path);
+            add(kept.files[i].path, kept.files[i].peek.started_ns);
     kept_free(&kept);
 }
 
@@ -92,13 +97,13 @@ static void find_running(void) {
     for (size_t i = 0; i < kept.count; i++) { /* at once, and one that ends soon, too */
         const struct stats_peek *peek = &kept.files[i].peek;
         if (peek->started_ns >= self.began_ns && is_wanted(peek->pid))
-            add(kept.files[i].path);
+            add(kept.files[i].path, kept.files[i].peek.started_ns);
     }
     kept_free(&kept);
     struct running running = running_find();
     for (size_t i = 0; i < running.count; i++)
         if (is_wanted(running.list[i].pid))
-            add(running.list[i].record->path);
+            add(running.list[i].record->path, running.list[i].record->file->started_ns);
     running_free(&running);
 }
 
@@ -129,9 +134,12 @@ static void look(bool last) {
         else
             find_running();
     }
-    for (struct watched *watched = self.list; watched; watched = watched->next)
+    for (struct watched *watched = self.list; watched; watched = watched->next) {
         if (!watched->over)
             look_at(watched, last);
+        if (watched->over)
+            park_idle_forget(watched->path);
+    }
     alert_commands_turn();
 }
 

@@ -32,7 +32,7 @@ void gate_share(_Atomic uint64_t *waking) {
 
 void gate_wait_for(_Atomic uint64_t *waking) {
     uint64_t end_ns = clock_ns() + WAKING_NS, who;
-    while ((who = atomic_load(waking)) && clock_ns() < end_ns && process_start_ticks(who))
+    while ((who = atomic_load(waking)) && clock_ns() < end_ns && process_key_lives(who))
         sleep_ns(MILLISECOND_NS);
     if (who) /* killed in the middle, or it hangs: nobody waits for it once more */
         atomic_compare_exchange_strong(waking, &who, 0);

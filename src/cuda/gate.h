@@ -6,8 +6,8 @@
 #include "cuda/limit.h"
 #include "cuda/real.h"
 
-/* Who is just bringing a parked program back, for which nobody may take what it needs; 0: nobody.
- * NULL: it is not known. */
+/* Who is just bringing a parked program back, for which nobody may take what it needs, by its
+ * process_key; 0: nobody. NULL: it is not known. */
 void gate_share(_Atomic uint64_t *waking);
 
 /* Waits while that goes on, and the one who does it lives: a driver that runs out of memory there

@@ -121,7 +121,7 @@ static void say_parked(struct top_hint *out, size_t *count, const struct running
     const struct vramgc_file *file = process->record->file;
     struct text text = begin(out, count);
     /* In a container its numbers are others. */
-    bool alone = file->parker && process->pid == file->pid && !process_start_ticks(file->parker);
+    bool alone = file->parker && process->pid == file->pid && !process_key_lives(file->parker);
     text_format(&text, "parked, with %s in RAM; %s`vramgc wake %llu`%s",
                 show_bytes(held_on_all_cards(file)).text, alone ? "nobody wakes it: " : "",
                 (unsigned long long)process->pid, alone ? "" : " brings it back");

@@ -7,7 +7,7 @@
 
 bool parked_now(void) {
     uint64_t parked = figure_get(&store_file()->parked);
-    return UNLIKELY(parked) && (parked == 1 || process_start_ticks(parked));
+    return UNLIKELY(parked) && (parked == 1 || process_key_lives(parked));
 }
 
 static bool is_answered(size_t *free_bytes, size_t *total_bytes) {

@@ -7,11 +7,13 @@ setup() {
     export SIMGPU_STRICT=report SIMGPU_CARD=$BATS_TEST_TMPDIR/card VRAMGC_MODE=compact
 }
 
-teardown() { [ -z "${started:-}" ] || kill -9 "$started" 2>/dev/null || true; }
+teardown() { kill -9 ${started:-} ${watch:-} 2>/dev/null || true; }
 
-# start VERSION SCRIPT: runs it beside the test, and waits until it has taken what comes before the word READY. Sets pid.
+# start VERSION SCRIPT: runs it beside the test, and waits until it has taken what comes before the word READY. Sets pid. On a card of its
+# own, unless same_card is set.
 start() {
-    rm -f "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/{ready,go}
+    [ -n "${same_card:-}" ] || rm -f "$SIMGPU_CARD"
+    rm -f "$BATS_TEST_TMPDIR"/{ready,go}
     local script=${2/READY/$(step ready "touch $BATS_TEST_TMPDIR/ready"); $(step go "test -e $BATS_TEST_TMPDIR/go")}
     LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc scripts/simgpu --cuda "$(cuda_of "$1")" --mem 4GiB -- \
         build/c10/"$1"/c10drive <(echo "$script") >"$BATS_TEST_TMPDIR/started" 2>&1 &
@@ -334,4 +336,82 @@ comes_back() {
     touch "$BATS_TEST_TMPDIR/next$i"
     while [ ! -e "$BATS_TEST_TMPDIR/did$i" ]; do kill -0 "$started" || return 1; sleep 0.02; done
     i=$((i + 1))
+}
+
+parked_word() { build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" | sed -n 's/^parked //p'; }
+# key_of PROCESS: its process_key.
+key_of() { echo $(($1 << 32 | $(awk '{ print $22 }' "/proc/$1/stat"))); }
+# twice ARGUMENT...: two of that command at once; sets done_by and refused_by to what each kind has said.
+twice() {
+    scripts/simgpu --mem 4GiB -- bash -c 'for i in 1 2; do "${@:2}" >"$1/twice.$i" 2>&1 & done; wait' - "$BATS_TEST_TMPDIR" build/vramgc "$@"
+    said=$(grep -hv 'has not been tried' "$BATS_TEST_TMPDIR"/twice.{1,2})
+}
+
+# The second finds what the first has made of it.
+@test "two who park a program at once, or wake it: one does, and the file says of it what the driver does" {
+    local i how
+    start "${versions##* }" 'alloc a 1GiB; READY'
+    for how in '' --force '' --force ''; do
+        # shellcheck disable=SC2086
+        twice park $how "$pid"
+        [[ $said == *"process $pid is parked: "* && $said == *"process $pid is parked already; "* ]]
+        [ "$(parked_word)" = 1 ]
+        # shellcheck disable=SC2086
+        twice wake $how "$pid"
+        [[ $said == *"process $pid goes on, "* && $said == *"process $pid is not parked"* ]]
+        [ "$(parked_word)" = 0 ]
+    done
+    go
+    is_over
+}
+
+# Its number alone may be another's by now.
+@test "who parks or wakes is waited for a minute, while it lives" {
+    local clock=$BATS_TEST_TMPDIR/clock waits ahead=0
+    start "${versions##* }" 'alloc a 1GiB; READY'
+    build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parked "$(key_of $$)"
+    head -c 8 /dev/zero >"$clock"
+    VRAMGC_TEST_CLOCK=$clock scripts/simgpu --mem 4GiB -- build/vramgc wake "$pid" >"$BATS_TEST_TMPDIR/waits" 2>&1 &
+    waits=$!
+    while kill -0 "$waits" 2>/dev/null; do
+        python3 -c 'import struct, sys; open(sys.argv[1], "r+b").write(struct.pack("<Q", int(sys.argv[2]) * 10**9))' "$clock" $((ahead += 30))
+        sleep 0.05
+    done
+    ! wait "$waits"
+    [ "$(cat "$BATS_TEST_TMPDIR/waits")" = "vramgc: process $$ has been parking or waking a program for a minute: it may hang" ]
+    [ "$(parked_word)" = "$(key_of $$)" ]
+    build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parked $(($(key_of $$) ^ 1))
+    run timeout 30 scripts/simgpu --mem 4GiB -- build/vramgc park "$pid"
+    [ "$status" = 0 ]
+    build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parker $(($(key_of $$) ^ 1))
+    [[ $(build/vramgc top --once "$pid") == *"in RAM; nobody wakes it: \`vramgc wake $pid\`"* ]]
+    wake
+    [ "$(parked_word)" = 0 ]
+    go
+    is_over
+}
+
+# within_20_s CONDITION: that is for a hang.
+within_20_s() { local i=0; until eval "$1"; do [ $((i += 1)) -le 400 ] || return 1; sleep 0.05; done; }
+
+# The files are of one program, under many names. The next program's file is where its forerunner's was.
+@test "watch --park: however many programs there were, and whatever has the file of one; when it is ended what is parked comes back" {
+    local version=${versions##* } i
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/%p.vramgc scripts/simgpu --mem 4GiB --proven -- build/vramgc watch --park 300ms $$ >"$BATS_TEST_TMPDIR/watch" 2>&1 3>&- &
+    watch=$!
+    until grep -q watching "$BATS_TEST_TMPDIR/watch"; do kill -0 "$watch" && sleep 0.05; done
+    start "$version" 'alloc a 1GiB; READY'
+    until grep -q "process $pid is parked" "$BATS_TEST_TMPDIR/watch"; do kill -0 "$watch" && sleep 0.05; done
+    for ((i = 100; i < 170; i++)); do cp "$BATS_TEST_TMPDIR/record.vramgc" "$BATS_TEST_TMPDIR/copy.$i.vramgc"; done
+    until [ "$(grep -c "\.vramgc" "/proc/$watch/maps")" -ge 64 ]; do kill -0 "$watch" && sleep 0.05; done
+    kill -9 "$pid"
+    within_20_s 'test "$(grep -c "\.vramgc" "/proc/$watch/maps")" = 0'
+    rm "$BATS_TEST_TMPDIR/record.vramgc"
+    same_card=1 start "$version" "alloc a 1GiB; fill a 7; $(step parked "test \"\$(grep -c 'is parked: ' $BATS_TEST_TMPDIR/watch)\" = 2"); READY; verify a 7"
+    kill "$watch"
+    within_20_s '! kill -0 "$watch" 2>/dev/null'
+    wait "$watch" || [ $? = 143 ]
+    grep -q "process $started goes on" "$BATS_TEST_TMPDIR/watch"
+    go
+    is_over
 }

@@ -195,7 +195,7 @@ PY
 # turns NAME SCRIPT: a program that may be parked, but not for its own rest; sets NAME to its process.
 turns() {
     local -n process=$1
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/$1.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- build/vramgc run --park 1h \
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/$1.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- "${library%libvramgc.so}vramgc" run --park 1h \
         build/c10/"$version"/c10drive <(echo "$2") >"$BATS_TEST_TMPDIR/$1.out" 2>&1 3>&- &
     process=$!
 }
@@ -252,21 +252,23 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
 
 # By the last word of the file: a driver that runs out of memory there would never bring that one back.
 @test "nobody takes memory while a program comes back, unless who brings it back is gone" {
-    local version=${versions##* } waking=$((8 + 64 * 824)) mode pid
+    local version=${versions##* } waking=$((8 + 64 * 824)) mode pid key
+    key=$(($$ << 32 | $(awk '{ print $22 }' "/proc/$$/stat")))
     wakes() { python3 -c 'import struct, sys; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); f.write(struct.pack("<Q", int(sys.argv[3])))' "$(peers_file)" $waking "$1"; }
     for mode in flush compact; do
         rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,go,did,cleared} "$XDG_STATE_HOME"
         VRAMGC_MODE=$mode turns pid "alloc a 1MiB; $(touches it.there); $(awaits it.go); alloc b 100MiB; $(touches it.did); $(awaits more.go); alloc c 100MiB"
         await_file "$pid" it.there
-        wakes $$
+        wakes $key
         touch "$BATS_TEST_TMPDIR/it.go"
         sleep 0.5
         touch "$BATS_TEST_TMPDIR/it.cleared"
         wakes 0
         await_file "$pid" it.did
         [ "$BATS_TEST_TMPDIR/it.did" -nt "$BATS_TEST_TMPDIR/it.cleared" ]
-        wakes 4194303 # nobody has this number
+        wakes $((key ^ 1)) # one who had this number before
         touch "$BATS_TEST_TMPDIR/more.go"
+        [ "$(timeout 30 tail --pid="$pid" -f /dev/null; echo $?)" = 0 ] # not the minute that one who lives gets
         wait "$pid"
         [ "$(word $waking 8)" = 0 ]
     done

@@ -1,8 +1,11 @@
 /* show: prints what a statistics file says, one line for each fact, for the tests of reclaim. It
- * reads the layout itself, so that these tests depend on the library and on nothing else. */
+ * reads the layout itself, so that these tests depend on the library and on nothing else.
+ *   show FILE parked|parker NUMBER    sets that word, of a program that may run */
 #include "vramgc_format.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,13 +74,25 @@ static void show_process(void) {
 #undef DEVICE_GAUGE
 #undef DEVICE_TOTAL
 #undef PROCESS_TOTAL
+    printf("parked %" PRIu64 "\nparker %" PRIu64 "\n", file.parked, file.parker);
     printf("end %" PRIu64 "\nsites %" PRIu64 "\n", file.end, file.site_count);
     printf("host_call %s\nhost_in_use_bytes %" PRIu64 "\n", file.host.call, file.host.in_use_bytes);
     printf("torch %s\nconf %s\nwhy %s\nmode %s\nmode_why %s\n", file.torch_version, file.alloc_conf,
            file.alloc_conf_why, file.mode, file.mode_why);
 }
 
+static int set(const char *path, const char *name, const char *value) {
+    uint64_t number = strtoull(value, NULL, 10);
+    FILE *out = fopen(path, "r+b");
+    long at = strcmp(name, "parked") == 0 ? (long)offsetof(struct vramgc_file, parked)
+                                          : (long)offsetof(struct vramgc_file, parker);
+    bool done = out && fseek(out, at, SEEK_SET) == 0 && fwrite(&number, sizeof number, 1, out) == 1;
+    return done && fclose(out) == 0 ? 0 : 2;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 4)
+        return set(argv[1], argv[2], argv[3]);
     FILE *in = argc == 2 ? fopen(argv[1], "rb") : NULL;
     if (!in || fread(&file, sizeof file, 1, in) != 1 || memcmp(file.magic, VRAMGC_MAGIC, 8)) {
         fprintf(stderr, "show: no statistics file\n");
