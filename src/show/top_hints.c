@@ -117,13 +117,20 @@ static void say_hang(struct top_hint *out, size_t *count, const struct running_p
                     show_time(rest_ns / SECOND_NS * SECOND_NS).text);
 }
 
+/* In a container its numbers are others. */
+static bool is_gone(const struct running_process *process, uint64_t key) {
+    return key && process->pid == process->record->file->pid && !process_key_lives(key);
+}
+
 static void say_parked(struct top_hint *out, size_t *count, const struct running_process *process) {
     const struct vramgc_file *file = process->record->file;
     struct text text = begin(out, count);
-    /* In a container its numbers are others. */
-    bool alone = file->parker && process->pid == file->pid && !process_key_lives(file->parker);
-    text_format(&text, "parked, with %s in RAM; %s`vramgc wake %llu`%s",
-                show_bytes(held_on_all_cards(file)).text, alone ? "nobody wakes it: " : "",
+    bool alone = is_gone(process, file->parker);
+    if (file->parked == 1)
+        text_format(&text, "parked, with %s in RAM; ", show_bytes(held_on_all_cards(file)).text);
+    else
+        text_add(&text, "who parked or woke it was killed meanwhile; ");
+    text_format(&text, "%s`vramgc wake %llu`%s", alone ? "nobody wakes it: " : "",
                 (unsigned long long)process->pid, alone ? "" : " brings it back");
 }
 
@@ -131,7 +138,8 @@ size_t top_hints(const struct running_process *process, const struct cards *card
                  struct top_hint out[TOP_HINTS]) {
     size_t count = 0;
     uint64_t rest_ns = rested_ns(process->record->file);
-    if (process->record->file->parked == 1) {
+    uint64_t parked = process->record->file->parked;
+    if (parked == 1 || is_gone(process, parked)) {
         say_parked(out, &count, process);
         return count;
     }

@@ -329,10 +329,13 @@ works_and_is_parked() {
     is_over
 }
 
-# It works by itself, or once it is woken; and is told what is free now, not what was told before.
+# It works by itself, or once it is woken; and is told what is free now, not what was told before. Until then `top` names what helps,
+# where anything was begun.
 comes_back() {
+    [[ $call$when == GetState* || $(build/vramgc top --once "$pid") == *"\`vramgc wake $pid\`"* ]]
     wake
     [[ $status == 0 || $output == *' is not parked' ]]
+    [[ $(build/vramgc top --once "$pid") != *'vramgc wake'* ]]
     touch "$BATS_TEST_TMPDIR/next$i"
     while [ ! -e "$BATS_TEST_TMPDIR/did$i" ]; do kill -0 "$started" || return 1; sleep 0.02; done
     i=$((i + 1))
@@ -385,6 +388,8 @@ twice() {
     [ "$status" = 0 ]
     build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parker $(($(key_of $$) ^ 1))
     [[ $(build/vramgc top --once "$pid") == *"in RAM; nobody wakes it: \`vramgc wake $pid\`"* ]]
+    build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parked $(($(key_of $$) ^ 1)) # as of one who was killed before he could say so
+    [[ $(build/vramgc top --once "$pid" | tr -s ' \n' ' ') == *"who parked or woke it was killed meanwhile; nobody wakes it: \`vramgc wake $pid\`"* ]]
     wake
     [ "$(parked_word)" = 0 ]
     go
