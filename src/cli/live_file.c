@@ -54,24 +54,23 @@ struct vramgc_file *live_file_find(uint64_t pid) {
 }
 
 uint64_t live_file_pid(const char *name) {
-    char numbers[256];
-    struct text text = TEXT_IN(numbers);
     struct running running = running_find();
     uint64_t found = 0, count = 0;
-    for (size_t i = 0; i < running.count; i++) {
-        if (!program_has_word(running.list[i].record->file, name))
-            continue;
-        found = running.list[i].pid;
-        text_format(&text, "%s%llu", count++ ? ", " : "", (unsigned long long)found);
+    char words[PROGRAM_BYTES];
+    for (size_t i = 0; i < running.count; i++)
+        if (program_is_called(running.list[i].record->file, name))
+            found = running.list[i].pid, count++;
+    if (count != 1)
+        complain(count ? "%s is the name of several programs under vramgc; give the number of one:"
+                       : "no program under vramgc is called %s; `vramgc top` shows them",
+                 name);
+    for (size_t i = 0; count > 1 && i < running.count; i++) {
+        struct text text = TEXT_IN(words);
+        program_describe(running.list[i].record->file, &text);
+        if (program_is_called(running.list[i].record->file, name))
+            complain("%llu  %s", (unsigned long long)running.list[i].pid, words);
     }
     running_free(&running);
-    if (count > 1)
-        complain("%s is the name of %llu programs that run under vramgc: %s; give the number", name,
-                 (unsigned long long)count, numbers);
-    else if (count == 0)
-        complain("no program that runs under vramgc has %s in its name, folder or arguments; "
-                 "`vramgc top` shows them",
-                 name);
     return count == 1 ? found : 0;
 }
 

@@ -6,13 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* who: the number of the process, or a word of its name, folder or arguments that no other program
- * under vramgc has; not NULL, not empty. NULL after a complaint. */
+/* who: the number of the process, or a name (program_is_called) that no other program under vramgc
+ * has; not NULL, not empty. NULL after a complaint. */
 struct vramgc_file *live_file_open(const char *who);
 /* The same of a process, without a word. */
 struct vramgc_file *live_file_find(uint64_t pid);
-/* The only program under vramgc that the name fits; 0 after a complaint that says which there are.
- */
+/* The only program under vramgc of that name; 0 after a complaint that says which there are. */
 uint64_t live_file_pid(const char *name);
 
 /* A point on its timeline. */

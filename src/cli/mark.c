@@ -7,13 +7,9 @@
 
 static int mark_main(struct args *args) {
     const char *name = args->argv[0], *label = args->argv[1];
-    if (args->operand_count != 2 || !*label) {
+    if (args->operand_count != 2 || !*name || !*label) {
         complain(
             "one program, and one label, in quotes if it has spaces: vramgc mark PID|NAME LABEL");
-        return STATUS_USAGE;
-    }
-    if (!*name) {
-        complain("the name of the program is empty; vramgc mark PID|NAME LABEL");
         return STATUS_USAGE;
     }
     struct vramgc_file *file = live_file_open(name);
@@ -29,9 +25,9 @@ const struct command mark_command = {
     GROUP_RUNNING,
     "PID|NAME LABEL",
     "put a label on a program's timeline",
-    "NAME: a word of its name, folder or arguments that no other program under vramgc has. As the "
-    "program itself does with vramgc_mark(): the report has a row for it, and an M in the "
-    "graph. `vramgc top` shows the numbers. Of LABEL 47 bytes are kept. Exit status 1 when there "
-    "is no such program under vramgc, 2 for a wrong call.\n",
+    "NAME: main.py, its script, or ComfyUI, the folder of that; where several are called so they "
+    "are listed, and nothing is done. As the program itself does with vramgc_mark(): the report "
+    "has a row for it, and an M in the graph. `vramgc top` shows the numbers. Of LABEL 47 bytes "
+    "are kept. Exit status 1 when there is no such program under vramgc, 2 for a wrong call.\n",
     .main = mark_main,
 };

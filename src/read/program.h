@@ -17,5 +17,8 @@ void program_describe(const struct vramgc_file *file, struct text *out);
 /* "ComfyUI: main.py", without what it was told, which may be long. */
 void program_name(const struct vramgc_file *file, struct text *out);
 
+/* Whether it is called so: "ComfyUI: main.py", ComfyUI or main.py, in capital letters or not. */
+bool program_is_called(const struct vramgc_file *file, const char *name);
+
 /* Whether its name, folder or arguments have the word, in capital letters or not. */
 bool program_has_word(const struct vramgc_file *file, const char *word);

@@ -176,8 +176,9 @@ all_compact() {
     # What the guide marks from outside runs already.
     script "$work/started" <<<"echo >'$work/runs'"
     script "$work/marked" <<<"LD_PRELOAD= '$vramgc' report '$HOME'/.local/state/vramgc/*.\$(cat '$work/pid').vramgc | grep -q ' upscaling\$'"
-    here+="; s|mark generate.py|mark $work/started|" # others may run on the same machine
-    "$vramgc" run --no-summary sh -c 'echo $$ >"$1/pid"; exec "$2" -c "alloc a 8MiB; until $1/started; until $1/marked"' - "$work" "$allocator" 2>/dev/null &
+    ln -s "$allocator" "$work/generate-$$" # others may run on the same machine
+    here+="; s|mark generate.py|mark generate-$$|"
+    "$vramgc" run --no-summary sh -c 'echo $$ >"$1/pid"; exec "$2" -c "alloc a 8MiB; until $1/started; until $1/marked"' - "$work" "$work/generate-$$" 2>/dev/null &
     await "$work/runs"
     follow scripts.md 17
     wait $!

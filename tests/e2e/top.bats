@@ -85,19 +85,40 @@ called() {
     "$make_file" set "$1" command_line "$2"
 }
 
-@test "mark: a program by a word that only it has; where several have it their numbers are told" {
+# What has a name in its arguments, or in a longer name, is another program.
+@test "mark, set, park, wake: a program by its name; of several none is meant, and they are listed" {
+    local command name
     hold plain a
     first=$held
     hold plain b
-    called a 'python Unique-Main.py --left-only'
-    called b 'python Unique-Main.py'
-    "$vramgc" mark left-only here
-    "$vramgc" report --all a | grep -qE '[0-9] +here$'
-    run "$vramgc" mark unique-main.py there
-    equal "$status" 1
-    contains "$output" "2 programs that run under vramgc: $(printf '%s\n' "$first" "$held" | sort -n | paste -sd, | sed 's/,/, /'); give the number"
-    "$vramgc" mark "$held" 'by number'
-    "$vramgc" report --all b | grep -qE '[0-9] +by number$'
+    called a 'python /opt/ComfyUI/main.py --left-only'
+    called b 'python /opt/Forge/main.py --models /opt/ComfyUI'
+    for name in ComfyUI comfyui 'ComfyUI: main.py' "$first"; do
+        "$vramgc" mark "$name" "of $name"
+        "$vramgc" report --all a | grep -qE "[0-9] +of $name$"
+    done
+    "$vramgc" set forge headroom=1GiB
+    called b 'python -m forge'
+    "$vramgc" mark forge 'a module'
+    for command in "mark main.py there" "set Main.py cap=1GiB" "park main.py" "wake main.py"; do
+        called b 'python main.py'
+        # shellcheck disable=SC2086
+        run "$vramgc" $command
+        equal "$status" 1
+        contains "${output,,}" "main.py is the name of several programs under vramgc; give the number of one:"
+        contains "$output" "$first  ComfyUI: main.py --left-only"
+        contains "$output" "$held  "
+        called b 'python other.py main.py'
+        for name in left-only comfy main opt a; do
+            # shellcheck disable=SC2086
+            run "$vramgc" ${command/[Mm]ain.py/$name}
+            equal "$status" 1
+            contains "$output" "no program under vramgc is called $name;"
+        done
+    done
+    "$vramgc" report --all b >report
+    equal "$(grep -cE '[0-9] +(there|of .*)$' report)" 0
+    equal "$("$vramgc" report --all a | grep -cE '[0-9] +there$')" 0
 }
 
 @test "top --once: a program that ends goes away, and a child that keeps its mapping is not taken for it" {
