@@ -158,9 +158,9 @@ static struct vramgc_action asked_by(uint64_t asker, unsigned library) {
         program_of_process(asker, action.asker_name, sizeof action.asker_name);
     if (!library)
         return action;
+    const char *name = library > 1 ? store_file()->libraries[library - 1].name : "a library";
+    text_copy(action.asker_name, sizeof action.asker_name, name);
     action.reason = VRAMGC_REASON_REFUSED;
-    text_copy(action.asker_name, sizeof action.asker_name,
-              library > 1 ? store_file()->libraries[library - 1].name : "a library");
     return action;
 }
 

@@ -33,34 +33,31 @@ bool retry_after_oom(uint64_t bytes) {
  * cannot. With the GIL held here, which it needs, it comes too late for this request. Whoever holds
  * the lock of PyTorch's allocator holds it up no longer than that. */
 static void await_flush(struct device *device, struct reclaim *reclaim) {
-    uint64_t start_ns = clock_ns(), ns = 0;
+    uint64_t start_ns = clock_ns();
+    uint64_t end_ns = start_ns + MUTANT(flush_awaited, PEER_PATIENCE_NS, 10 * SECOND_NS);
     int cancel = cancel_disable();
-    while (ns < MUTANT(flush_awaited, PEER_PATIENCE_NS, 10 * SECOND_NS) &&
-           atomic_load(&reclaim->library)) {
+    while (atomic_load(&reclaim->library) && clock_ns() < end_ns)
         sleep_ns(MILLISECOND_NS);
-        ns = clock_ns() - start_ns;
-    }
     cancel_restore(cancel);
     figure_add(&device->out->stats.flush_waits, 1);
-    figure_add(&device->out->stats.flush_wait_ns, ns);
+    figure_add(&device->out->stats.flush_wait_ns, clock_ns() - start_ns);
 }
 
 /* A thread that PyTorch's allocator has asked about a stream calls from inside it. What cannot be
  * waited for is done all the same: the program may ask once more. */
 static bool flush_after_oom(struct device *device, uint64_t bytes) {
     struct reclaim *reclaim = reclaim_of(device);
-    const uint64_t *reclaimed = &device->out->stats.reclaimed_bytes;
-    uint64_t before_bytes = figure_get(reclaimed);
+    uint64_t idle_bytes = device_releasable_bytes(device);
+    uint64_t before_bytes = figure_get(&device->out->stats.reclaimed_bytes);
     if (settings_policy().mode != POLICY_FLUSH || device_vm(device) || capture_active() ||
-        thread_stream()->asked || !device_releasable_bytes(device) ||
-        !trim_would_do(device, device_releasable_bytes(device), bytes))
+        thread_stream()->asked || !trim_would_do(device, idle_bytes, bytes))
         return false;
     atomic_store(&reclaim->library, 1 + library_calling());
     wakeup(WAKEUP_LOOK);
     if (!MUTANT(gil_awaited, python_is_held_here(), false) && !atomic_load(&reclaim->late))
         await_flush(device, reclaim);
     atomic_store(&reclaim->late, atomic_load(&reclaim->library) > 0);
-    return figure_get(reclaimed) > before_bytes;
+    return figure_get(&device->out->stats.reclaimed_bytes) > before_bytes;
 }
 
 /* PyTorch will empty its own cache first, and ask once more. */

@@ -83,21 +83,27 @@ static bool cache_is_empty(const struct device *device) {
                   true);
 }
 
+/* Of its last step PyTorch may need one page only, and does not say so. A block that needed more
+ * counts as allocated for ever: after one such, and for a block of one step, that is not risked. */
+static bool last_step_may_do(struct vm *vm, uint64_t made_bytes, uint64_t step_bytes) {
+    return made_bytes >= step_bytes &&
+           MUTANT(step_risked_again, !vm_figures(vm).failed_bytes, true) &&
+           MUTANT(step_backed_whole, vm_could_back(vm, made_bytes + PAGE_BYTES), false);
+}
+
 /* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.
  */
-bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, uint64_t least_bytes,
-                    bool asked_again) {
+bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
     if (LIKELY(card_has(device, vm, bytes, MEMINFO_KNOWN)) ||
         MUTANT(old_reading, card_has(device, vm, bytes, MEMINFO_ANSWER), false))
         return false;
     bool retried = MUTANT(retry_not_known, asked_again, false);
     bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);
-    uint64_t need_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0) +
-                          MUTANT(step_backed_whole, least_bytes, bytes);
+    uint64_t made_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0);
     if (!last)
         return true;
-    if (vm_could_back(vm, need_bytes))
+    if (vm_could_back(vm, made_bytes + bytes) || last_step_may_do(vm, made_bytes, bytes))
         return false;
-    bool given = retry_beyond_engine(device, need_bytes);
-    return MUTANT(granted_without_limit, !given || !vm_could_back(vm, need_bytes), false);
+    bool given = retry_beyond_engine(device, made_bytes + bytes);
+    return MUTANT(granted_without_limit, !given || !vm_could_back(vm, made_bytes + bytes), false);
 }

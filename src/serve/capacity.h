@@ -24,9 +24,7 @@ struct capacity_reading capacity_reading_begins(void);
 uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const struct meminfo *told);
 void capacity_reading_ends(const struct capacity_reading *reading);
 
-/* Whether a request for so many bytes is to be answered with out of memory. least_bytes: the block
- * may need no more of them, for the rest PyTorch's rounding up is the reason. asked_again: PyTorch
+/* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
  * has emptied its cache since it was answered so before, or will not do so: this answer is the
  * last. The device's context is current. */
-bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, uint64_t least_bytes,
-                    bool asked_again);
+bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again);

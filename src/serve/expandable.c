@@ -204,7 +204,7 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     struct borrowed borrowed = borrow(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
     if (result == CUDA_SUCCESS &&
-        capacity_fails(device, device_vm(device), bytes, PAGE_BYTES, oom_page_asked_again()))
+        capacity_fails(device, device_vm(device), bytes, oom_page_asked_again()))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     return_context(&borrowed);
     if (result == CUDA_SUCCESS)

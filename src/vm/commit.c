@@ -219,11 +219,12 @@ static bool give_up_behind(struct vm *vm, struct block *block) {
     lock_take(&vm->lock);
     note_spare(block);
     bool spare = block->end > block->live_end && block->segment->pages[block->behind].spare;
-    if (spare)
+    if (spare) {
         page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+        block->end = block->live_end;
+        block->behind = 0;
+    }
     lock_give(&vm->lock);
-    block->end = spare ? block->live_end : block->end;
-    block->behind = spare ? 0 : block->behind;
     return spare;
 }
 

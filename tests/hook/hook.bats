@@ -176,6 +176,8 @@ passes() {
 
 @test "an interposer behind vramgc that hooks dlsym is called as without us, and each call is counted once" {
     passes "$hook/libhook_dlsym.so" "$hook/hook_dlsym"
+    rm "$VRAMGC_OUT"
+    passes "$hook/libquota-BY_QUESTION.so" "$hook/hook_dlsym" by_question
 }
 
 @test "a snapshot for a program that knows fewer fields, or more" {

@@ -172,7 +172,7 @@ $(HOOK)/libruntimes_client-%.so: tests/hook/runtimes.c tests/hook/hook.mk | $(CU
 	@mkdir -p $(@D)
 	@$(CC) $(filter-out -MMD -MP,$(HOOK_CFLAGS)) -DCLIENT -shared -o $@ $(filter-out %.mk,$^)
 
-HOOK_OTHERS := $(HOOK_BESIDE) $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race reading_race forked hook_dlsym \
+HOOK_OTHERS := $(HOOK_BESIDE) $(HOOK)/libquota-BY_QUESTION.so $(addprefix $(HOOK)/,loader_lock no_cuda late_driver snapshot_size runtimes unmap_race reading_race forked hook_dlsym \
     $(foreach how,linked opened,driver_interposer-$(how)) $(foreach m,11 12 13,libruntimes_client-$(m).so))
 
 # --- for tests/e2e/lifetime.bats and store.bats ---

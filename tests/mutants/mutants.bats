@@ -212,6 +212,7 @@ prove_finds() {
 @test "an array's tiles are mapped to a handle that the driver does not know" { caught tiles_reach_driver vm/vmm 'virtual handles answer'; }
 @test "what is cached is not free for those who ask" { caught cached_not_free vm/cached_handles 'each call'; }
 @test "what PyTorch rounds up has to be there, too" { caught step_backed_whole vm/vmm 'as many blocks fit'; }
+@test "what PyTorch rounds up is risked again and again" { caught step_risked_again vm/vmm 'as many blocks fit'; }
 @test "the last block is refused for the page behind it" { caught own_behind_kept vm/vmm 'as many blocks fit'; }
 @test "what is cached or given up stays where PyTorch tells of a refusal" { caught given_up_beside_refusal vm/python 'says of a refusal'; }
 @test "a tensor of the part around one outlives it" { caught_python outer_is_rogue beside_aimdo; }
