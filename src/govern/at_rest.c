@@ -36,7 +36,7 @@ struct releasing {
 static struct {
     struct host_pace pace;
     struct releasing of_heap, of_pinned;
-    struct host_heap heap;
+    struct host_has heap;
     uint64_t ask_again_ns; /* by the program's processor time */
 } self;
 
@@ -50,7 +50,7 @@ static struct host_has pinned(void) {
 
 static void ask_what_is_in_use(void) {
     uint64_t begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
-    self.heap = host_allocator_heap();
+    self.heap = host_allocator_has();
     self.ask_again_ns =
         self.pace.program_ns + ASK_PART * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
     figure_set(&store_file()->host.in_use_bytes, self.heap.in_use_bytes);
@@ -60,9 +60,10 @@ static void ask_what_is_in_use(void) {
 static struct host_has heap(void) {
     if (self.pace.program_ns >= self.ask_again_ns)
         ask_what_is_in_use();
-    uint64_t bytes = host_memory_own_bytes();
-    return (struct host_has){bytes, self.heap.in_use_bytes,
-                             self.heap.in_use_bytes ? self.heap.kept_bytes : bytes};
+    self.heap.bytes = host_memory_own_bytes();
+    if (!self.heap.in_use_bytes)
+        self.heap.kept_bytes = self.heap.bytes;
+    return self.heap;
 }
 
 static bool must_not(void *context) {

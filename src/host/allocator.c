@@ -36,11 +36,11 @@ static bool trim_glibc(uint64_t until_ns) {
     return true;
 }
 
-static struct host_heap heap_of_glibc(void) {
+static struct host_has heap_of_glibc(void) {
     if (!self.statistics)
-        return (struct host_heap){0};
+        return (struct host_has){0};
     __auto_type info = ((mallinfo2_t)self.statistics)();
-    return (struct host_heap){info.uordblks + info.hblkhd, info.fordblks};
+    return (struct host_has){0, info.uordblks + info.hblkhd, info.fordblks};
 }
 
 /* Its one lock is held while it releases: so much at a time. A call does nothing where an earlier
@@ -56,12 +56,12 @@ static bool release_tcmalloc(uint64_t until_ns) {
     return !left;
 }
 
-static struct host_heap heap_of_tcmalloc(void) {
+static struct host_has heap_of_tcmalloc(void) {
     get_property_t get_property = (get_property_t)self.statistics;
     size_t used = 0, kept = 0;
     bool told = get_property && get_property("generic.current_allocated_bytes", &used) &&
                 get_property("tcmalloc.pageheap_free_bytes", &kept);
-    return told ? (struct host_heap){used, kept} : (struct host_heap){0};
+    return told ? (struct host_has){0, used, kept} : (struct host_has){0};
 }
 
 static bool purge_jemalloc(uint64_t until_ns) {
@@ -82,17 +82,15 @@ static bool purge_jemalloc(uint64_t until_ns) {
 }
 
 /* What it tells is of the latest epoch: a new one begins first. */
-static struct host_heap heap_of_jemalloc(void) {
-    static const char *const names[] = {"stats.allocated", "stats.active", "stats.metadata",
-                                        "stats.resident"};
+static struct host_has heap_of_jemalloc(void) {
     mallctl_t mallctl = (mallctl_t)self.call;
     uint64_t epoch = 1;
-    size_t of[ARRAY_LENGTH(names)] = {0}, bytes = sizeof epoch;
-    mallctl("epoch", &epoch, &bytes, &epoch, sizeof epoch);
-    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-        if (bytes = sizeof of[i], mallctl(names[i], &of[i], &bytes, NULL, 0) != 0)
-            return (struct host_heap){0};
-    return (struct host_heap){of[0], minus_u64(of[3], of[1] + of[2])};
+    size_t used = 0, active = 0, resident = 0, bytes = sizeof used;
+    mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
+    mallctl("stats.allocated", &used, &bytes, NULL, 0);
+    mallctl("stats.active", &active, &bytes, NULL, 0);
+    mallctl("stats.resident", &resident, &bytes, NULL, 0);
+    return (struct host_has){0, used, minus_u64(resident, active)}; /* with some of its own */
 }
 
 static bool collect_mimalloc(uint64_t until_ns) {
@@ -104,7 +102,7 @@ static bool collect_mimalloc(uint64_t until_ns) {
 static const struct kind {
     const char *name, *symbol, *statistics;
     bool (*release)(uint64_t until_ns);
-    struct host_heap (*heap)(void);
+    struct host_has (*heap)(void);
 } kinds[] = {
     {"tcmalloc", "MallocExtension_ReleaseToSystem", "MallocExtension_GetNumericProperty",
      release_tcmalloc, heap_of_tcmalloc},
@@ -144,8 +142,8 @@ const char *host_allocator_call(void) {
     return host_allocator_name() ? self.kind->symbol : NULL;
 }
 
-struct host_heap host_allocator_heap(void) {
-    return host_allocator_name() && self.kind->heap ? self.kind->heap() : (struct host_heap){0};
+struct host_has host_allocator_has(void) {
+    return host_allocator_name() && self.kind->heap ? self.kind->heap() : (struct host_has){0};
 }
 
 bool host_allocator_release(uint64_t budget_ns) {

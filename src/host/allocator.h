@@ -4,8 +4,7 @@
  * takes, and what finds it may wait for the loader. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "host/rule.h"
 
 /* "glibc", "tcmalloc", "jemalloc", "mimalloc"; NULL: none that is known. Looks once. */
 const char *host_allocator_name(void);
@@ -13,14 +12,10 @@ const char *host_allocator_name(void);
 /* The function that gives it back, as it is called; NULL: none. */
 const char *host_allocator_call(void);
 
-/* What the program has from it, and what it keeps for the next to ask, some of which may not be in
- * memory. Both 0: it does not tell (mimalloc, glibc before 2.33). */
-struct host_heap {
-    uint64_t in_use_bytes, kept_bytes;
-};
-
-/* It may take as long as a release does: glibc counts its free pieces one by one. */
-struct host_heap host_allocator_heap(void);
+/* What the program has from it, and what it keeps for who asks next; all 0: it does not tell
+ * (mimalloc, glibc before 2.33). It may take as long as a release does: glibc counts its free
+ * pieces one by one. */
+struct host_has host_allocator_has(void);
 
 /* Has it give back what it can within so long; glibc's and mimalloc's cannot be stopped and may
  * take longer. False: there is more. */

@@ -144,7 +144,7 @@ int main(int argc, char **argv) {
                            (void *)(uintptr_t)(i + 1)))
             fail("no thread");
     for (; clock_ns() < until_ns || !self.forks; releases++) {
-        host_allocator_heap();
+        host_allocator_has();
         host_allocator_release(50 * MILLISECOND_NS);
     }
     self.over = true;
