@@ -346,8 +346,8 @@ struct vramgc_library {
 };
 
 enum vramgc_end {
-    VRAMGC_END_UNKNOWN, /* runs still, or ended without any handler: killed, os._exit, crash */
-    VRAMGC_END_EXIT,    /* the program's exit handlers ran */
+    VRAMGC_END_UNKNOWN, /* runs still, or a signal ended it: killed, crashed */
+    VRAMGC_END_EXIT,    /* by exit or _exit, in good order so far: see end_status */
     VRAMGC_END_STATUS   /* the launcher saw how it ended: see end_status */
 };
 

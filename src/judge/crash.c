@@ -25,12 +25,16 @@ static void say_moment(struct text *text, const struct stats_file *record) {
 void crash_say(struct text *text, const struct stats_file *crashed) {
     if (!crashed)
         return;
-    text_format(text, "%sCRASHED at ", text->length ? " " : "");
+    bool seen = crashed->state == PROCESS_KILLED;
+    text_format(text, "%s%s at ", text->length ? " " : "",
+                seen ? "CRASHED" : "Ended without a word");
     say_moment(text, crashed);
-    text_format(text, ": %s.", show_signal(crashed->signal).text);
+    text_format(text, ": %s.",
+                seen ? show_signal(crashed->signal).text
+                     : "killed, or crashed. Only what started it saw which");
 }
 
-/* Such a child may have ended as Python's forked workers do, by os._exit. */
+/* Such a child the program itself may have ended, as Python's terminate() does. */
 static bool is_child(const struct stats_file *record, struct stats_file *const *records,
                      size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -41,15 +45,9 @@ static bool is_child(const struct stats_file *record, struct stats_file *const *
 
 bool has_vanished(const struct stats_file *record, struct stats_file *const *records,
                   size_t count) {
-    return record->state == PROCESS_VANISHED && !is_child(record, records, count);
-}
-
-void crash_say_vanished(struct text *text, const struct stats_file *vanished) {
-    if (!vanished)
-        return;
-    text_add(text, "Ended without a word at ");
-    say_moment(text, vanished);
-    text_add(text, ": killed, crashed, or left by os._exit; nobody was there to see which.");
+    const struct vramgc_file *file = record->file;
+    return record->state == PROCESS_VANISHED && !file->stop_asked && !file->python_ended_ns &&
+           !is_child(record, records, count);
 }
 
 static void say_ram(struct text *text, const struct vramgc_host_look *look) {
@@ -66,13 +64,11 @@ static void say_ram(struct text *text, const struct vramgc_host_look *look) {
         text_format(text, " The machine had %s left.", show_bytes(look->available_bytes).text);
 }
 
-#define LINUX_KILLED                                                                               \
-    "Linux ended a process of its control group for lack of RAM: `dmesg` tells which."
-
 /* Linux sends it by itself where RAM runs out. */
 static void say_sender(struct text *text, uint64_t lack) {
     if (lack == VRAMGC_LACK_KILLED)
-        text_add(text, LINUX_KILLED);
+        text_add(text, "Linux ended a process of its control group for lack of RAM: `dmesg` tells "
+                       "which.");
     else if (lack == VRAMGC_LACK_NONE)
         text_add(text, "Linux did not end it for lack of RAM. Something else sent SIGKILL: "
                        "earlyoom, systemd-oomd or a user.");
@@ -80,16 +76,10 @@ static void say_sender(struct text *text, uint64_t lack) {
         text_add(text, "SIGKILL often comes from the kernel, for lack of RAM: `dmesg` tells.");
 }
 
-void crash_say_lack(struct text *text, const struct stats_file *vanished) {
-    if (!vanished || vanished->file->host.lack != VRAMGC_LACK_KILLED)
-        return;
-    text_add(text, LINUX_KILLED);
-    say_ram(text, &vanished->file->host.latest);
-}
-
 void crash_say_cause(struct text *text, const struct stats_file *crashed) {
     double pinned = 0;
-    if (!crashed || crashed->signal != SIGKILL)
+    if (!crashed || (crashed->signal != SIGKILL &&
+                     (crashed->signal || crashed->file->host.lack != VRAMGC_LACK_KILLED)))
         return;
     for (size_t i = 0; i < crashed->file->device_count; i++)
         pinned += (double)crashed->file->devices[i].stats.pinned_bytes.current;

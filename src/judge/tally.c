@@ -70,8 +70,8 @@ struct tally tally_of(struct stats_file *const *records, size_t count) {
         count_refusals(&tally, records[i]);
         count_actions(&tally, records[i]);
         tally.impossible += records[i]->file->process.impossible_calls > 0;
-        tally.vanished = has_vanished(records[i], records, count) ? records[i] : tally.vanished;
-        tally.crashed = is_crash(records[i]) ? records[i] : tally.crashed;
+        if (is_crash(records[i]) || has_vanished(records[i], records, count))
+            tally.crashed = records[i];
         for (size_t j = 0; j < records[i]->file->device_count; j++)
             count_device(&tally, records[i], j);
     }

@@ -17,8 +17,7 @@ struct tally {
     uint64_t most_net_bytes;                     /* of one reclaim */
     const struct stats_file *failed_in;          /* the one of them that is told, or NULL */
     const struct vramgc_refusal *failed_refusal; /* and its record */
-    const struct stats_file *crashed;  /* the last that a signal of a fault, or SIGKILL, ended */
-    const struct stats_file *vanished; /* the last that has_vanished() */
+    const struct stats_file *crashed;            /* the last that is_crash(), or has_vanished() */
     bool blocks_seen;
     bool pool_idle; /* the driver's, where one of our own would have stood in */
     const struct vramgc_device *highest; /* most held where blocks were seen, or NULL */

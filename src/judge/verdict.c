@@ -71,7 +71,7 @@ static enum verdict_code judge(const struct tally *tally, struct stats_file *con
         return VERDICT_NONE;
     if (tally->failed || tally->ooms > 0)
         return VERDICT_FULL; /* until more is known */
-    if (tally->crashed)
+    if (tally->crashed && tally->crashed->state == PROCESS_KILLED)
         return VERDICT_CRASHED;
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
@@ -225,8 +225,6 @@ static void say_highest(struct text *text, const struct tally *tally) {
 static void say_fine(struct text *text, const struct tally *tally) {
     size_t before = text->length;
     crash_say(text, tally->crashed);
-    if (!tally->crashed)
-        crash_say_vanished(text, tally->vanished);
     text_format(text, "%sNo allocation %s", text->length ? " " : "",
                 text->length > before ? "had failed" : "failed");
     if (tally->highest)
@@ -316,16 +314,12 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally,
                        struct stats_file *const *records, size_t count) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
-    bool ended_badly = tally->crashed || tally->vanished; /* then that comes first */
-    if (!ended_badly)
+    if (!tally->crashed) /* else that comes first */
         say_grows(&what, &todo, records, count);
     say_fine(&what, tally);
-    if (ended_badly)
-        say_grows(&what, &todo, records, count);
     if (tally->crashed)
-        crash_say_cause(&cause, tally->crashed);
-    else
-        crash_say_lack(&cause, tally->vanished);
+        say_grows(&what, &todo, records, count);
+    crash_say_cause(&cause, tally->crashed);
     if (!cause.length && verdict->code == VERDICT_IDLE) {
         idle_say(&cause, tally);
         idle_say_todo(&todo, tally);
@@ -335,7 +329,8 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally,
 static void say_unknown(struct verdict *verdict, const struct tally *tally) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause);
     crash_say(&what, tally->crashed);
-    text_add(&what, "The program used CUDA, but vramgc saw no memory of PyTorch's allocator.");
+    text_format(&what, "%sThe program used CUDA, but vramgc saw no memory of PyTorch's allocator.",
+                what.length ? " " : "");
     crash_say_cause(&cause, tally->crashed);
 }
 

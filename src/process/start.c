@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mutant.h"
 #include "base/process_stat.h"
 #include "base/secrets.h"
 #include "base/state_folder.h"
@@ -31,6 +32,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -198,10 +200,32 @@ static void tell_where(void) {
         LOG(LOG_WARN, "statistics: vramgc report %s", store_path());
 }
 
-static void process_ends(void) {
+/* Not by a child that has the memory of its parent, as between vfork and exec. */
+static void note_end(int status) {
+    if (!recording_is_on() ||
+        MUTANT(child_ends_parent, store_file()->pid != (uint64_t)getpid(), false))
+        return;
+    store_file()->end_status = (int64_t)(status & 0xff) << 8; /* as waitpid() gives it */
+    figure_set(&store_file()->latest_ns, clock_ns());
+    __atomic_store_n(&store_file()->end, VRAMGC_END_EXIT, __ATOMIC_RELEASE);
+    store_copy_out();
+}
+
+/* In good order. No CUDA call is made here: the driver may be gone already. */
+static void process_ends(int status, void *context) {
+    (void)context;
     if (!atomic_exchange(&self.ending, true))
         tell_where();
     background_thread_stop();
+    note_end(status);
+}
+
+/* In a hurry, as by os._exit: web UIs do so at Ctrl-C, and to be started again. It may come from a
+ * signal's handler, or between vfork and exec: nothing is looked up. */
+__attribute__((visibility("default"))) _Noreturn void _exit(int status) {
+    note_end(status);
+    syscall(SYS_exit_group, status);
+    __builtin_unreachable();
 }
 
 static void open_file(void) {
@@ -225,7 +249,7 @@ static bool start(void) {
     peers_begin();
     stack_open((unsigned)settings_options()->backtrace);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
-    atexit(process_ends);
+    on_exit(process_ends, NULL);
     LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)",
         *store_path() ? store_path() : "no file (VRAMGC_OUT is empty)",
         *file->alloc_conf ? file->alloc_conf : "none", file->alloc_conf_why);
@@ -263,14 +287,4 @@ bool start_recording_in_context(void) {
     if (LIKELY(atomic_load_explicit(&recording_state, memory_order_acquire) != RECORDING_ASLEEP))
         return recording_is_on();
     return real_current_context(&context) && context && start_recording();
-}
-
-/* The program ends in good order. No CUDA call is made here: the driver may be gone already. */
-__attribute__((destructor)) static void finish(void) {
-    if (!recording_is_on() || store_file()->pid != (uint64_t)getpid())
-        return;
-    background_thread_stop();
-    figure_set(&store_file()->latest_ns, clock_ns());
-    __atomic_store_n(&store_file()->end, VRAMGC_END_EXIT, __ATOMIC_RELEASE);
-    store_copy_out();
 }

@@ -96,13 +96,21 @@ static void write_lack_of(const struct kept_file *found, size_t count) {
             write_lack(found[i].path, &group);
 }
 
+/* A shell between passes on which signal ended its program, as 128 + signal, or by ending itself by
+ * the same, as at Ctrl-C. Which program that was it does not: the last that a signal ended. */
 static void write_status_of(const struct kept_file *found, size_t count, uint64_t child,
                             int status) {
-    for (size_t i = count; i-- > 0;)
-        if (found[i].peek.pid == child) {
-            write_status(found[i].path, status);
-            return;
-        }
+    int passed_on = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
+    const struct kept_file *told = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct stats_peek *peek = &found[i].peek;
+        if (peek->pid == child ||
+            (passed_on > 0 && (!told || told->peek.pid != child) &&
+             peek->end == VRAMGC_END_UNKNOWN && !process_lives(peek->pid, peek->process_start)))
+            told = &found[i];
+    }
+    if (told)
+        write_status(told->path, told->peek.pid == child ? status : passed_on);
 }
 
 struct records runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status) {

@@ -19,8 +19,8 @@
 const char *stats_file_state_name(enum process_state state) {
     static const char *const names[PROCESS_STATES] = {
         [PROCESS_RUNNING] = "running",   [PROCESS_EXITED] = "exited",
-        [PROCESS_KILLED] = "killed",     [PROCESS_LEFT] = "left",
-        [PROCESS_REPLACED] = "replaced", [PROCESS_VANISHED] = "vanished",
+        [PROCESS_KILLED] = "killed",     [PROCESS_REPLACED] = "replaced",
+        [PROCESS_VANISHED] = "vanished",
     };
     return names[state];
 }
@@ -165,14 +165,12 @@ static void find_state(struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     int status = (int)file->end_status;
     record->code = -1;
-    if (file->end == VRAMGC_END_STATUS && WIFEXITED(status)) {
+    if (file->end != VRAMGC_END_UNKNOWN && WIFEXITED(status)) {
         record->state = PROCESS_EXITED;
         record->code = WEXITSTATUS(status);
-    } else if (file->end == VRAMGC_END_STATUS && WIFSIGNALED(status)) {
+    } else if (file->end != VRAMGC_END_UNKNOWN && WIFSIGNALED(status)) {
         record->state = PROCESS_KILLED;
         record->signal = WTERMSIG(status);
-    } else if (file->end == VRAMGC_END_EXIT) {
-        record->state = PROCESS_LEFT;
     } else {
         record->state = stats_file_process_lives(record) ? PROCESS_RUNNING : PROCESS_VANISHED;
     }
@@ -189,6 +187,13 @@ uint64_t stats_file_ran_ns(const struct stats_file *record) {
                                                        : before_ns + record->elapsed_ns;
 }
 
+static bool is_again(const struct stats_file *record, const struct stats_file *later) {
+    const struct vramgc_file *a = record->file, *b = later->file;
+    return record->state != PROCESS_RUNNING && a->parent_pid == b->parent_pid &&
+           b->started_ns > a->started_ns + record->elapsed_ns &&
+           strcmp(a->run_id, b->run_id) == 0 && strcmp(a->command_line, b->command_line) == 0;
+}
+
 void stats_files_relate(struct stats_file **records, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++) {
@@ -196,6 +201,7 @@ void stats_files_relate(struct stats_file **records, size_t count) {
             if (a->pid == b->pid && a->process_start == b->process_start &&
                 a->started_ns < b->started_ns)
                 records[i]->state = PROCESS_REPLACED;
+            records[i]->again = records[i]->again || is_again(records[i], records[j]);
         }
 }
 

@@ -13,11 +13,10 @@
 /* What is known about how the process ended. */
 enum process_state {
     PROCESS_RUNNING,  /* its pid lives, with the start time of the record */
-    PROCESS_EXITED,   /* with a status that the launcher saw: see code */
+    PROCESS_EXITED,   /* by exit or os._exit: see code */
     PROCESS_KILLED,   /* by a signal that the launcher saw: see signal */
-    PROCESS_LEFT,     /* its exit handlers ran; its status was not seen */
     PROCESS_REPLACED, /* it went on as another program (execv) with a record of its own */
-    PROCESS_VANISHED, /* gone without exit handlers: os._exit, a signal, a crash */
+    PROCESS_VANISHED, /* by a signal that nobody saw who could tell */
     PROCESS_STATES
 };
 
@@ -29,6 +28,7 @@ struct stats_file {
     enum process_state state;
     int code;   /* exit status, -1: unknown */
     int signal; /* 0: none or unknown */
+    bool again; /* a later record is of the same program, started again */
     uint64_t elapsed_ns;
     size_t action_count, refusal_count, mark_count, job_count;
     const struct vramgc_action *actions[VRAMGC_MAX_ACTIONS];
@@ -57,14 +57,15 @@ void stats_file_free(struct stats_file *record);
 /* Whether the process of the record is there now. */
 bool stats_file_process_lives(const struct stats_file *record);
 
-/* Marks the records whose process went on in a later record of the list as replaced. */
+/* Marks the records whose process went on in a later record of the list as replaced, and those that
+ * were started again, as a web UI's script or the web UI itself does. */
 void stats_files_relate(struct stats_file **records, size_t count);
 
 /* When the process began, since 1970, and how long it ran: the record began with CUDA. */
 uint64_t stats_file_began_unix_ns(const struct stats_file *record);
 uint64_t stats_file_ran_ns(const struct stats_file *record);
 
-/* "running", "exited", "killed", "left", "replaced", "vanished". */
+/* "running", "exited", "killed", "replaced", "vanished". */
 const char *stats_file_state_name(enum process_state state);
 
 /* Words for the numbers in the file; NULL for a number that this version does not know. */

@@ -250,8 +250,9 @@ static void write_hooks(struct emit *emit, const struct vramgc_file *file) {
 static void write_end(struct emit *emit, const struct stats_file *record) {
     emit_open_line(emit, "end", "how the process ended");
     emit_text(emit, "how",
-              "running; exited and killed: seen by the launcher; left: its exit handlers ran; "
-              "replaced: went on by execv in another record; vanished: gone without exit handlers",
+              "running; exited; killed: by a signal that the launcher saw, or the script that it "
+              "started; replaced: went on by execv in another record; vanished: by a signal that "
+              "neither saw",
               stats_file_state_name(record->state));
     emit_number_if(emit, "exit_code", UNIT_ID, "null: unknown", record->code >= 0,
                    (uint64_t)record->code);

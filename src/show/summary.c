@@ -22,9 +22,8 @@ struct figure summary_end(const struct stats_file *record) {
     struct text text = TEXT_IN(figure.text);
     static const char *const words[PROCESS_STATES] = {
         [PROCESS_RUNNING] = "still running",
-        [PROCESS_LEFT] = "ended, status unknown",
         [PROCESS_REPLACED] = "replaced by exec",
-        [PROCESS_VANISHED] = "killed, or left in a hurry",
+        [PROCESS_VANISHED] = "ended, status unknown",
     };
     if (record->state == PROCESS_EXITED)
         text_format(&text, "exit %d", record->code);
@@ -32,6 +31,7 @@ struct figure summary_end(const struct stats_file *record) {
         text_format(&text, "killed by %s", show_signal(record->signal).text);
     else
         text_add(&text, words[record->state]);
+    text_add(&text, record->again ? ", started again" : "");
     return figure;
 }
 
@@ -96,16 +96,20 @@ static void write_process(FILE *out, const struct stats_file *record, const char
     write_edges(out, record->file->command_line, right);
 }
 
-/* How the command ended is how its only process did, but for one that the command left behind, or
- * that Ctrl-C has reached, too, and that takes longer to end. */
+/* As a shell passes it on, too. */
+static bool ended_alike(const struct stats_file *record, int status) {
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return code == (record->state == PROCESS_KILLED ? 128 + record->signal : record->code);
+}
+
+/* The command has a line where it ended otherwise than its only process, which it may have left
+ * behind, or that Ctrl-C has reached, too, and that takes longer to end. */
 static void write_only_process(FILE *out, const struct stats_file *record,
                                const struct launch_facts *launch) {
-    struct figure of_record = summary_end(record);
-    struct figure of_command = launch ? show_command_end(launch) : of_record;
-    bool behind = launch && record->state == PROCESS_RUNNING;
-    write_process(out, record, behind ? of_record.text : of_command.text);
-    if (behind)
-        summary_line(out, "command  %s; the process above runs on", of_command.text);
+    write_process(out, record, summary_end(record).text);
+    if (launch && (launch->interrupted || !ended_alike(record, launch->wait_status)))
+        summary_line(out, "command  %s%s", show_command_end(launch).text,
+                     record->state == PROCESS_RUNNING ? "; the process above runs on" : "");
 }
 
 static void write_process_row(FILE *out, const struct stats_file *record) {

@@ -8,7 +8,9 @@ setup() {
     top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
     hook=$top/build/hook
     library=${VRAMGC_LIBRARY:-$top/build/libvramgc.so}
+    local mutant=${VRAMGC_MUTANT:-}
     unset "${!VRAMGC_@}"
+    [ -z "$mutant" ] || export VRAMGC_MUTANT=$mutant
     export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state VRAMGC_OUT=vramgc-%e.%p.vramgc
     export LD_LIBRARY_PATH=$top/build/sim/driver:$top/build/sim/rt13
     mkdir "$BATS_TEST_TMPDIR/cwd"
@@ -91,7 +93,7 @@ no_file() {
     python 'take(3); os._exit(8)'
     [ "$status" -eq 8 ]
     peek
-    has end=unknown
+    has end=exit
     has "held=$((3 << 20))"
     has calls=1
 }
@@ -199,7 +201,7 @@ os.waitpid(child, 0)
 os._exit(0)'
     [ "$status" -eq 0 ]
     peek
-    has end=unknown
+    has end=exit
     has "held=$((3 << 20))"
     has calls=1
 }
@@ -281,6 +283,16 @@ take(5)'
     [ -z "$output" ]
     peek
     has "held=$((8 << 20))"
+}
+
+@test "vfork: a child that cannot become a program has not ended its parent" {
+    python 'take(3)
+try:
+    subprocess.run(["./missing"])
+except FileNotFoundError:
+    os.kill(os.getpid(), signal.SIGKILL)'
+    peek
+    has end=unknown
 }
 
 @test "a daemon thread that allocates until the very end: no hang, no crash, the file is there" {
@@ -425,4 +437,111 @@ print(len(os.listdir("/proc/self/task")), "thread")'
     [ "$(grep -c '^brk' with)" -eq "$(grep -c '^brk' without)" ]
     [ "$(grep -c '^openat' with)" -eq "$(($(grep -c '^openat' without) + 1))" ]
     [ "$(grep -c '^mmap' with)" -le "$(($(grep -c '^mmap' without) + 7))" ]
+}
+
+# What is said of each way to end: VERDICT, then the line of the process, as far as both can be known. VERDICT is - where it says
+# nothing of the end. By vramgc run itself; with a script between, which passes the status on; with one that does not; and with
+# `vramgc env` in a shell, of whose end nobody tells.
+endings() {
+    cat <<'TABLE'
+way | by vramgc run, or with such a script | | with a script that hides the status | | by vramgc env |
+normal | - | exit 0 | - | exit 0 | - | exit 0
+sys.exit | - | exit 3 | - | exit 3; command exit 0 | - | exit 3
+exception | - | exit 1 | - | exit 1; command exit 0 | - | exit 1
+os._exit(0) | - | exit 0 | - | exit 0 | - | exit 0
+os._exit | - | exit 4 | - | exit 4; command exit 0 | - | exit 4
+SIGTERM | - | killed by SIGTERM | Ended without a word | ended, status unknown; command exit 0 | Ended without a word | ended, status unknown
+SIGKILL | CRASHED SIGKILL | killed by SIGKILL | Ended without a word | ended, status unknown; command exit 0 | Ended without a word | ended, status unknown
+SIGSEGV | CRASHED SIGSEGV | killed by SIGSEGV | Ended without a word | ended, status unknown; command exit 0 | Ended without a word | ended, status unknown
+Ctrl-C | - | killed by SIGINT; command stopped by Ctrl-C, killed by SIGINT | - | killed by SIGINT; command stopped by Ctrl-C, killed by SIGINT | - | ended, status unknown
+handler | - | exit 0; command stopped by Ctrl-C, exit 0 | - | exit 0; command stopped by Ctrl-C, exit 0 | - | exit 0
+restart | - | exit 0, started again; exit 0 | - | exit 0, started again; exit 0 | - | exit 0, started again; exit 0
+execv | - | replaced by exec; exit 0 | - | replaced by exec; exit 0 | - | replaced by exec; exit 0
+TABLE
+}
+
+# ends_as HOW COLUMNS [WAY...]: these rows of the table, or all.
+ends_as() {
+    cat >end.py <<'TEXT'
+from gpu import *
+way = sys.argv[1]
+take(3)
+begins = not os.path.exists("begun")
+open("begun", "w")
+if way == "handler":
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(0))
+if way in ("Ctrl-C", "handler"):
+    print("READY", flush=True)
+    while True:  # for a signal that comes right before a sleep does not end that
+        time.sleep(0.05)
+if way == "exception":
+    raise ValueError
+if way == "restart" and begins:
+    os._exit(0)
+if way == "execv" and begins:
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+if way.startswith("SIG"):
+    os.kill(os.getpid(), getattr(signal, way))
+if way.startswith("os._exit"):
+    os._exit(0 if "0" in way else 4)
+sys.exit(3 if way == "sys.exit" else 0)
+TEXT
+    cat >script <<'TEXT'
+#!/bin/bash
+[ "$1" != restart ] || python3 end.py "$1" # as webui.sh does
+python3 end.py "$1"
+TEXT
+    { cat script; echo 'exit 0'; } >hiding
+    local how=$1 columns=$2 way verdict end terminal failed=0 wanted
+    shift 2
+    wanted=" ${*:-$(endings | sed '1d; s/ .*//' | paste -sd ' ')} "
+    chmod +x script hiding
+    while IFS='|' read -r way verdict end; do
+        [[ $wanted == *" $way "* ]] && [ "$how $way" != "direct restart" ] || continue # which nobody would start again
+        rm -rf ./*.vramgc* begun
+        terminal=()
+        case $way in Ctrl-C | handler) terminal=(timeout 60 python3 "$BATS_TEST_DIRNAME/ctrl_c.py") ;; esac
+        case $how in
+        direct) "${terminal[@]}" "$top/build/vramgc" run python3 end.py "$way" >said 2>&1 ;;
+        env) "${terminal[@]}" bash -c 'eval "$("$1" env)"; ./script "$2"' bash "$top/build/vramgc" "$way" >said 2>&1
+            "$top/build/vramgc" report ./*.vramgc* >said 2>&1 ;;
+        *) "${terminal[@]}" "$top/build/vramgc" run "./$how" "$way" >said 2>&1 ;;
+        esac || true
+        sed -E 's/\x1b\[[0-9]*m//g; s/\r//' said >plain
+        told=$(sed -n '/^VERDICT/,/^$/p' plain | tr -s ' \n' ' ' | grep -oE 'CRASHED at|Ended without a word|SIG[A-Z]+\.' | tr -d . |
+            sed 's/ at$//' | paste -sd ' ')
+        ends=$(sed -nE 's/.*   pid [0-9]+   (held [0-9.]+ MiB   )?//p; s/.*  pid [0-9]+   (held [0-9.]+ MiB   )?//p; s/^command  /command /p' plain | paste -sd ';' | sed 's/;/; /g')
+        if [ "${told:--} | $ends" != "$verdict | $end" ]; then
+            printf '%s, %s: expected: %s | %s\n' "$how" "$way" "$verdict" "$end"
+            printf 'but was: %s | %s\n' "${told:--}" "$ends"
+            cat plain
+            failed=1
+        fi
+    done < <(endings | sed 1d | sed -E 's/ *\| */|/g; s/ *$//' | cut -d '|' -f "1,$columns")
+    return $failed
+}
+
+@test "endings: what happens daily is no alarm, and a crash is one" {
+    ends_as script 2-3 handler restart SIGSEGV
+    ends_as env 6-7 Ctrl-C
+}
+
+# bats test_tags=deep
+@test "endings: as vramgc run sees them" {
+    ends_as direct 2-3
+}
+
+# bats test_tags=deep
+@test "endings: with a script between that passes the status on" {
+    ends_as script 2-3
+}
+
+# bats test_tags=deep
+@test "endings: with a script between that does not" {
+    ends_as hiding 4-5
+}
+
+# bats test_tags=deep
+@test "endings: with vramgc env in a shell" {
+    ends_as env 6-7
 }

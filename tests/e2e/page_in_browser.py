@@ -189,8 +189,8 @@ def the_pictures_end_where_python_did():
             process["end"]["how"] = how
         return change
 
-    for number, (ended, how) in enumerate(((-40, "left"), (-20, "left"), (None, "left"), (-40, "running"))):
-        page, cut = f"ends-{number}.html", bool(ended) and how == "left"
+    for number, (ended, how) in enumerate(((-40, "exited"), (-20, "exited"), (None, "exited"), (-40, "running"))):
+        page, cut = f"ends-{number}.html", bool(ended) and how == "exited"
         write_changed(page, of(ended, how))
         look.look(page)
         wanted = look.run("state.view.process.python_ended_ns" if cut else "Math.max(state.view.process.elapsed_ns, state.view.samples.time_ns.at(-1))")

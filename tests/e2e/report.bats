@@ -357,7 +357,7 @@ assert d["division_at_peak"]["held_bytes"] == d["held_bytes"]["peak"]'
     kill "$pid"
     wait "$pid" || true
     run "$vramgc" report r.vramgc
-    contains "$output" 'killed, or left in a hurry'
+    contains "$output" 'killed, or crashed'
 }
 
 @test "report: a process that has ended runs no more, though nobody has waited for it" {
@@ -374,7 +374,7 @@ time.sleep(60)' &
     make plain r.vramgc pid "$(cat child)"
     run "$vramgc" report r.vramgc
     kill "$parent"
-    contains "$output" 'killed, or left in a hurry'
+    contains "$output" 'killed, or crashed'
 }
 
 @test "report: bad files are told in one line each, with status 1" {

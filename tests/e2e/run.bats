@@ -704,7 +704,7 @@ FAKE_CUDA=head head -n0 /dev/null
 TEXT
     run_apart "$vramgc" run ./parent
     equal "$(grep -c '   held ' <<<"$errors")" 2
-    contains "$errors" 'killed, or left in a hurry'
+    contains "$errors" 'killed, or crashed'
     read -r number pid < <(sed -n 's/^What follows is number \([0-9]*\) of these, pid \([0-9]*\), .*/\1 \2/p' <<<"$errors")
     contains "$(grep '   held ' <<<"$errors" | sed -n "${number}p")" "pid $pid   held"
     equal "$(grep -c '^GPU 0' <<<"$errors")" 1
