@@ -18,36 +18,25 @@ bool is_crash(const struct stats_file *record) {
     return false;
 }
 
-static void say_moment(struct text *text, const struct stats_file *record) {
-    text_add(text, record->elapsed_ns ? show_clock(record->elapsed_ns).text : "an unknown moment");
-}
-
 void crash_say(struct text *text, const struct stats_file *crashed) {
     if (!crashed)
         return;
     bool seen = crashed->state == PROCESS_KILLED;
-    text_format(text, "%s%s at ", text->length ? " " : "",
-                seen ? "CRASHED" : "Ended without a word");
-    say_moment(text, crashed);
-    text_format(text, ": %s.",
+    text_format(text, "%s%s at %s: %s.", text->length ? " " : "",
+                seen ? "CRASHED" : "Ended without a word",
+                crashed->elapsed_ns ? show_clock(crashed->elapsed_ns).text : "an unknown moment",
                 seen ? show_signal(crashed->signal).text
                      : "killed, or crashed. Only what started it saw which");
 }
 
-/* Such a child the program itself may have ended, as Python's terminate() does. */
-static bool is_child(const struct stats_file *record, struct stats_file *const *records,
-                     size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (records[i]->file->pid == record->file->parent_pid)
-            return true;
-    return false;
-}
-
+/* What the program itself started it may have ended, as Python's terminate() does. */
 bool has_vanished(const struct stats_file *record, struct stats_file *const *records,
                   size_t count) {
     const struct vramgc_file *file = record->file;
-    return record->state == PROCESS_VANISHED && !file->stop_asked && !file->python_ended_ns &&
-           !is_child(record, records, count);
+    bool told = file->stop_asked || file->python_ended_ns;
+    for (size_t i = 0; i < count; i++)
+        told = told || records[i]->file->pid == file->parent_pid;
+    return record->state == PROCESS_VANISHED && !told;
 }
 
 static void say_ram(struct text *text, const struct vramgc_host_look *look) {

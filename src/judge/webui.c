@@ -49,7 +49,7 @@ static const struct webui script = {
     .collects = "Its own torch.cuda.empty_cache() can go.",
 };
 
-/* Whatever web UI's models or folder it is given. No model may leave the card at work. */
+/* No model may leave the card at work. */
 static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()"};
 
 /* The first that fits: that of kohya, musubi-tuner, OneTrainer, diffusers' examples. SD.Next and

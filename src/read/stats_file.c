@@ -187,13 +187,6 @@ uint64_t stats_file_ran_ns(const struct stats_file *record) {
                                                        : before_ns + record->elapsed_ns;
 }
 
-static bool is_again(const struct stats_file *record, const struct stats_file *later) {
-    const struct vramgc_file *a = record->file, *b = later->file;
-    return record->state != PROCESS_RUNNING && a->parent_pid == b->parent_pid &&
-           b->started_ns > a->started_ns + record->elapsed_ns &&
-           strcmp(a->run_id, b->run_id) == 0 && strcmp(a->command_line, b->command_line) == 0;
-}
-
 void stats_files_relate(struct stats_file **records, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++) {
@@ -201,7 +194,10 @@ void stats_files_relate(struct stats_file **records, size_t count) {
             if (a->pid == b->pid && a->process_start == b->process_start &&
                 a->started_ns < b->started_ns)
                 records[i]->state = PROCESS_REPLACED;
-            records[i]->again = records[i]->again || is_again(records[i], records[j]);
+            if (records[i]->state != PROCESS_RUNNING && a->parent_pid == b->parent_pid &&
+                b->started_ns > a->started_ns + records[i]->elapsed_ns &&
+                strcmp(a->run_id, b->run_id) == 0 && strcmp(a->command_line, b->command_line) == 0)
+                records[i]->again = true;
         }
 }
 
