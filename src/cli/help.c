@@ -2,6 +2,7 @@
  * repeated here. */
 #include "cli/help.h"
 #include "cli/completion.h"
+#include "cli/hint.h"
 #include "read/derived.h"
 #include "cli/man.h"
 #include "cli/settings.h"
@@ -261,10 +262,14 @@ static int unknown_name(const char *name) {
     while (name_of(count))
         count++;
     const char *nearest = nearest_word(name, count, name_of);
-    if (nearest)
+    if (hint_meant(name))
+        complain("there is no help on %s; %s", name, hint_meant(name));
+    else if (nearest)
         complain("there is no help on %s; did you mean `vramgc help %s`?", name, nearest);
     else
-        complain("there is no help on %s; see `vramgc help`", name);
+        complain("there is no help on %s; there is on each command, setting and figure, and on "
+                 "settings, metrics, json, schema, alerts, man",
+                 name);
     return STATUS_USAGE;
 }
 

@@ -1,6 +1,8 @@
 /* hint.c: see hint.h. It looks for files and must run none. */
 #include "cli/hint.h"
 #include "cli/settings.h"
+#include "base/base.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -26,39 +28,35 @@ static bool is_on_path(const char *word, int how) {
     return false;
 }
 
-static bool on_path(const char *word) {
-    return is_on_path(word, X_OK);
-}
-
 int hint_error(const char *word, int error) {
     bool found = strchr(word, '/') || is_on_path(word, F_OK);
     return error == EACCES && !found ? ENOENT : error;
 }
 
 bool hint_is_program(const char *word) {
-    return access(word, F_OK) == 0 || (!strchr(word, '/') && on_path(word));
+    return access(word, F_OK) == 0 || (!strchr(word, '/') && is_on_path(word, X_OK));
 }
 
 bool hint_can_run(const char *word) {
-    return strchr(word, '/') ? access(word, X_OK) == 0 : on_path(word);
+    return strchr(word, '/') ? access(word, X_OK) == 0 : is_on_path(word, X_OK);
 }
 
 static const char *interpreter_of(const char *word) {
     size_t length = strlen(word);
     const char *ending = word + (length > 3 ? length - 3 : 0);
     if (strcmp(ending, ".py") == 0)
-        return on_path("python") ? "python " : "python3 ";
+        return is_on_path("python", X_OK) ? "python " : "python3 ";
     return strcmp(ending, ".sh") == 0 ? "bash " : "";
 }
 
 /* A shell, and execvp(), look for a word without a slash in PATH only. */
 static void add_program(struct text *text, const char *word) {
-    bool here = access(word, F_OK) == 0 && (strchr(word, '/') || !on_path(word));
+    bool here = access(word, F_OK) == 0 && (strchr(word, '/') || !is_on_path(word, X_OK));
     if (here && access(word, X_OK) != 0)
         text_format(text, "%s%s", interpreter_of(word), word);
     else if (here && !strchr(word, '/'))
         text_format(text, "./%s", word);
-    else if (strcmp(word, "python") == 0 && !on_path(word) && on_path("python3"))
+    else if (strcmp(word, "python") == 0 && !is_on_path(word, X_OK) && is_on_path("python3", X_OK))
         text_add(text, "python3");
     else
         text_add(text, word);
@@ -92,4 +90,28 @@ void hint_not_started(char *const *words, char *out, size_t capacity) {
                getcwd(program, sizeof program)) {
         text_format(&text, "; is %s the folder of your web UI?", program);
     }
+}
+
+/* Each answer does what who types such a word wants. */
+static const char *const meant[][2] = {
+    {"status|ps|monitor|dashboard|memory|vram|usage", "did you mean `vramgc top`?"},
+    {"stats|show|summary", "did you mean `vramgc report`?"},
+    {"log|logs", "did you mean `vramgc report --all`?"},
+    {"open|view|html|web|page|browser", "did you mean `vramgc report --open`?"},
+    {"start|launch|exec", "did you mean `vramgc run COMMAND`?"},
+    {"test", "did you mean `vramgc prove`?"},
+    {"check|info|install", "did you mean `vramgc doctor`?"},
+    {"config|options|environment|variables", "did you mean `vramgc help settings`?"},
+    {"modes|observe|compact|auto", "did you mean `vramgc help VRAMGC_MODE`?"},
+    {"prometheus|grafana|csv|markdown|perfetto", "did you mean `vramgc help export`?"},
+    {"clean|clear|free|gc|flush|empty|release",
+     "vramgc gives idle memory back by itself; `vramgc park PID` moves all of a program to RAM"},
+    {"stop|kill|end|quit", "vramgc cannot do that; press Ctrl-C where the program runs"},
+};
+
+const char *hint_meant(const char *word) {
+    for (size_t i = 0; i < ARRAY_LENGTH(meant); i++)
+        if (parse_choice(word, meant[i][0]) >= 0)
+            return meant[i][1];
+    return NULL;
 }

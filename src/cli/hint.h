@@ -20,5 +20,8 @@ void hint_program(const char *word, char *out, size_t capacity);
 /* "vramgc run WORDS...", the first one as it can be run: ./webui.sh, python launch.py. */
 void hint_run(char *const *words, char *out, size_t capacity);
 
+/* What to tell who has typed a word that vramgc has not; NULL: nothing. */
+const char *hint_meant(const char *word);
+
 /* What to do about a command that could not be started; "": nothing is known. */
 void hint_not_started(char *const *words, char *out, size_t capacity);

@@ -35,6 +35,8 @@ static int unknown_command(char **words) {
         complain(
             "%s stands before the command of vramgc; see `vramgc help`, or: vramgc run %s COMMAND",
             words[0], words[0]);
+    else if (hint_meant(words[0]))
+        complain("%s is not a command; %s", words[0], hint_meant(words[0]));
     else if (nearest)
         complain("%s is not a command; did you mean `vramgc %s`?", words[0], nearest);
     else if (hint_is_program(words[0]))
@@ -45,11 +47,7 @@ static int unknown_command(char **words) {
 }
 
 static bool asks_for_help(const char *argument) {
-    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
-}
-
-static bool is_version(const char *argument) {
-    return strcmp(argument, "--version") == 0 || strcmp(argument, "-V") == 0;
+    return parse_choice(argument, "--help|-h") >= 0;
 }
 
 int main(int argc, char **argv) {
@@ -60,7 +58,8 @@ int main(int argc, char **argv) {
         fputs("\n`vramgc help` has all commands.\n", stderr);
         return STATUS_USAGE;
     }
-    const char *name = asks_for_help(argv[1]) ? "help" : is_version(argv[1]) ? "version" : argv[1];
+    bool asks_version = parse_choice(argv[1], "--version|-V") >= 0;
+    const char *name = asks_for_help(argv[1]) ? "help" : asks_version ? "version" : argv[1];
     const struct command *command = command_find(name);
     if (!command)
         return unknown_command(argv + 1);

@@ -20,7 +20,7 @@ static void write_text(FILE *out, const char *text) {
             fprintf(out, "&#%d;", c);
         else if (c == '@')
             fputs("@\xE2\x80\x8B", out); /* a name behind it would be called here */
-        else if (strchr("\\`*_{}[]()#+!|~", c))
+        else if (strchr("\\`*_{}[]()#+!|~$", c))
             fprintf(out, "\\%c", c);
         else
             fputc(c, out);

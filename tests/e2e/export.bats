@@ -376,6 +376,18 @@ PYTHON
     contains "$(cat fragmented.md)" '**vramgc:** OUT OF MEMORY 2x, last at 1:09:09: 1.5 GiB wanted by encode\_prompt'
 }
 
+# Here without a reader of Markdown: each sign by itself, in the names that a program has a say in.
+@test "export --markdown: signs of markup, and of mathematics, are escaped in names; a line break is none" {
+    "$make_file" fragmented f.vramgc
+    for name in command_line 'devices[0].name' 'sites[0].function'; do
+        "$make_file" set f.vramgc "$name" $'a|b*c_d<e`f[g]$h$~i\n# j'
+    done
+    "$vramgc" export --markdown f.vramgc >f.md
+    sed '/<details>/,$d' f.md >page.md
+    equal "$(grep -cF 'a\|b\*c\_d&#60;e\`f\[g\]\$h\$\~i \# j' page.md)" 4 # the verdict, command, card, function
+    equal "$(grep -cF 'a|b' page.md)" 0
+}
+
 @test "a card's rows are the same on the terminal, in Markdown and in HTML; with an out-of-memory there is a column of it" {
     for scenario in fragmented compact; do
         "$make_file" "$scenario" "$scenario.vramgc"

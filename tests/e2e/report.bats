@@ -565,6 +565,36 @@ env -mode flush|-mode is not an option of `vramgc env`; did you mean --mode?
 export --every|--every needs a value: DURATION; see `vramgc help export`
 report --html=1|--html takes no value; see `vramgc help report`
 TABLE
+    # What a newcomer types, and how it is done: the command that is named is one, and takes that option.
+    while IFS='|' read -r typed told; do
+        for word in $typed; do
+            run_apart "$vramgc" "$word" # of some there is a program in PATH
+            equal "$status:$errors" "2:vramgc: $word is not a command; $told"
+            run_apart "$vramgc" help "$word"
+            [ "$status" -eq 0 ] || equal "$status:$errors" "2:vramgc: there is no help on $word; $told" # log is a setting
+        done
+        while read -r command option; do
+            case $command in '' | *COMMAND*) continue ;; help) "$vramgc" help "$option" >/dev/null ;; *) contains "$("$vramgc" help "$command")" "${option:-$command}" ;; esac
+        done < <(grep -o '`vramgc [^`]*`' <<<"$told" | tr -d '`' | sed 's/^vramgc //; s/ PID$//; s/ COMMAND$//')
+    done <<'TABLE'
+status ps monitor dashboard memory vram usage|did you mean `vramgc top`?
+stats show summary STATS|did you mean `vramgc report`?
+log logs|did you mean `vramgc report --all`?
+open view html web page browser|did you mean `vramgc report --open`?
+start launch exec|did you mean `vramgc run COMMAND`?
+test|did you mean `vramgc prove`?
+check info install|did you mean `vramgc doctor`?
+config options environment variables|did you mean `vramgc help settings`?
+modes observe compact auto|did you mean `vramgc help VRAMGC_MODE`?
+prometheus grafana csv markdown perfetto|did you mean `vramgc help export`?
+clean clear free gc flush empty release|vramgc gives idle memory back by itself; `vramgc park PID` moves all of a program to RAM
+stop kill end quit|vramgc cannot do that; press Ctrl-C where the program runs
+TABLE
+    equal "$("$vramgc" version)" "$("$vramgc" -V)"
+    run_apart "$vramgc" help anything
+    equal "$status" 2
+    contains "$errors" 'there is no help on anything; there is on each command, setting and figure, and on settings, metrics'
+    for topic in settings metrics json schema alerts man; do "$vramgc" help "$topic" >/dev/null; done
     run_apart "$vramgc" report --jsno x
     equal "$status" 2
     contains "$errors" 'did you mean --json?'
