@@ -149,8 +149,8 @@ static void say_let_be(struct text *text, const struct tally *tally, bool never)
         text_add(text, " Without --mode observe, and with --lowvram, it goes back at once.");
     else
         text_format(text,
-                    " The card was %s over %.4g %% full, so vramgc let be. With --lowvram idle "
-                    "memory goes back at once.",
+                    " The card was %s over %.4g %% full, so vramgc left it alone. With "
+                    "--lowvram idle memory goes back at once.",
                     never ? "never" : "then not", threshold_of(tally->highest_in));
 }
 

@@ -137,8 +137,7 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
 static void say_gone(struct device_table *table, const struct stats_file *record, uint64_t held) {
     struct text text = TEXT_IN(table->gone);
     if (record->state != PROCESS_RUNNING && record->state != PROCESS_REPLACED && held > 0)
-        text_format(&text, "what the program held %s went back to the card as it ended",
-                    table->last);
+        text_add(&text, "all that the program held was freed when it ended");
 }
 
 bool device_went_on(const struct stats_file *record, size_t index) {

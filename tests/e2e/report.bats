@@ -92,7 +92,7 @@ make() {
 @test "report, list: much that is idle at rest is a note on a card with room, and the verdict on one that was short of memory" {
     make rests vramgc-a.1.vramgc
     said=$("$vramgc" report vramgc-a.1.vramgc | tr -s ' \n' ' ')
-    contains "$said" ' 1.2 GiB stayed idle at the end. The card was then not over 70 % full, so vramgc let be. With --lowvram idle memory goes back at once. '
+    contains "$said" ' 1.2 GiB stayed idle at the end. The card was then not over 70 % full, so vramgc left it alone. With --lowvram idle memory goes back at once. '
     contains_not "$said" ' CAUSE '
     contains_not "$said" ' DO '
     contains "$("$vramgc" list)" ' ok '
@@ -712,10 +712,10 @@ PYTHON
 }
 
 @test "report: what an ended program held last is told to be gone; of one that runs, or held nothing, nothing is" {
-    local gone='went back to the card as it ended'
+    local gone='all that the program held was freed when it ended'
     make plain a.vramgc
-    contains "$("$vramgc" report a.vramgc)" "what the program held at the end $gone"
-    contains "$("$vramgc" report --html -o - a.vramgc)" "what the program held at the end $gone"
+    contains "$("$vramgc" report a.vramgc)" "$gone"
+    contains "$("$vramgc" report --html -o - a.vramgc)" "$gone"
     make plain runs.vramgc pid $$
     contains_not "$("$vramgc" report runs.vramgc)" "$gone"
     "$make_file" set a.vramgc devices[0].stats.held_bytes.current 0

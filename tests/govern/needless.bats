@@ -56,7 +56,7 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' '
 }
 
 @test "where idle memory stayed below the threshold the note says that vramgc left it, and what takes it" {
-    local untouched='300 MiB stayed idle at rest. The card was never over 80 % full, so vramgc let be. With --lowvram idle memory goes back at once.'
+    local untouched='300 MiB stayed idle at rest. The card was never over 80 % full, so vramgc left it alone. With --lowvram idle memory goes back at once.'
     version=${versions%% *}
     export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush VRAMGC_LOWVRAM=0 VRAMGC_REST=5ms
     note() {
