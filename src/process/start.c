@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cuda/gate.h"
 #include "cuda/objects.h"
+#include "cuda/real.h"
 #include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
 #include "govern/mode.h"
@@ -29,6 +30,7 @@
 #include "track/process_settings.h"
 #include "track/stack.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,8 @@ static struct {
     struct mode_machine machine;
     atomic_bool begun; /* what follows a fork is not a process of its own any more */
     atomic_bool ending;
+    void (*next_exit)(
+        int status); /* _exit, of another interposer or the C library; NULL: unknown */
 } self;
 CHILD_OPENS(self.lock);
 
@@ -224,6 +228,8 @@ static void process_ends(int status, void *context) {
  * signal's handler, or between vfork and exec: nothing is looked up. */
 __attribute__((visibility("default"))) _Noreturn void _exit(int status) {
     note_end(status);
+    if (self.next_exit)
+        self.next_exit(status);
     syscall(SYS_exit_group, status);
     __builtin_unreachable();
 }
@@ -250,6 +256,7 @@ static bool start(void) {
     stack_open((unsigned)settings_options()->backtrace);
     /* Registered now, after the driver and PyTorch came up, so that it runs before they end. */
     on_exit(process_ends, NULL);
+    *(void **)&self.next_exit = real_dlsym(RTLD_NEXT, "_exit");
     LOG(LOG_INFO, "recording to %s; allocator setting %s (%s)",
         *store_path() ? store_path() : "no file (VRAMGC_OUT is empty)",
         *file->alloc_conf ? file->alloc_conf : "none", file->alloc_conf_why);

@@ -98,6 +98,13 @@ no_file() {
     has calls=1
 }
 
+@test "os._exit: what another library does there is done" {
+    library="$library $hook/libexit_behind.so" python 'take(3); os._exit(8)'
+    [ "$status" -eq 9 ]
+    peek
+    has end=exit
+}
+
 @test "SIGINT: Python unwinds and the file says exit" {
     python 'take(3); os.kill(os.getpid(), signal.SIGINT); time.sleep(5)'
     [ "$status" -eq 130 ] || [ "$status" -eq 1 ]

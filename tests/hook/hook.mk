@@ -180,7 +180,7 @@ HOOK_OTHERS := $(HOOK_BESIDE) $(HOOK)/libquota-BY_QUESTION.so $(addprefix $(HOOK
 $(HOOK)/peek: $(HOOK)/peek.o
 	@$(CC) -o $@ $^
 
-$(HOOK)/libno_thread.so $(HOOK)/libfail.so $(HOOK)/libfork.so: $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk
+$(HOOK)/libno_thread.so $(HOOK)/libfail.so $(HOOK)/libfork.so $(HOOK)/libexit_behind.so: $(HOOK)/lib%.so: tests/hook/%.c tests/hook/hook.mk
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -ldl
 
@@ -222,7 +222,7 @@ hook-asan: build/asan/stress
 	$(call HOOK_RUN,asan,60000)
 
 .PHONY: hook hook-check
-hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed entries own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so libstatic_tls-504.so libstatic_tls-4096.so) $(HOOK_OTHERS)
+hook: $(HOOK)/routes $(HOOK_CLIENTS) $(addprefix $(HOOK)/,passthrough lookup next chain cancel closed entries own_names two_devices c10_blocks libno_thread.so use peek libfail.so libfork.so libexit_behind.so libstatic_tls-504.so libstatic_tls-4096.so) $(HOOK_OTHERS)
 
 e2e-check e2e-deep: hook build/libvramgc.so sim
 
