@@ -1,13 +1,16 @@
 /* trim.c: see trim.h. It must not wait for the GPU while a stream is captured, for that would end
- * the capture, nor in a thread of the program unless that was refused memory. */
+ * the capture, nor in a thread of the program unless that was refused memory, or drops weights,
+ * for which comfy-aimdo waits, too. */
 #include "govern/trim.h"
 
 #include "base/mutant.h"
+#include "cuda/objects.h"
 #include "govern/reclaim.h"
 #include "track/capture.h"
 #include "track/free_memory.h"
 #include "track/mempool.h"
 #include "track/process_settings.h"
+#include "track/thread.h"
 
 /* Waiting holds up the calling thread only. */
 static bool trim(CUmemoryPool pool, uint64_t keep_bytes) {
@@ -36,7 +39,8 @@ uint64_t trim_idle_bytes(struct device *device, uint64_t now_ns) {
 static bool trim_and_tell(struct device *device, struct vramgc_action *action) {
     struct mempool_idle idle = mempool_idle(device);
     uint64_t start = clock_ns();
-    uint64_t keep_bytes = action->reason == VRAMGC_REASON_THRESHOLD ? needed(device, start) : 0;
+    bool is_tick = action->reason == VRAMGC_REASON_THRESHOLD && thread_is_ours();
+    uint64_t keep_bytes = is_tick ? needed(device, start) : 0;
     action->kind = VRAMGC_ACTION_TRIM;
     reclaim_credit(action, 0, idle.idle_bytes);
     if (!action->observed) {
@@ -68,10 +72,20 @@ bool trim_after_oom(struct device *device, uint64_t bytes) {
         return false;
     struct vramgc_action action = {
         .device = device_index(device),
-        .reason = VRAMGC_REASON_REFUSED,
+        .reason = bytes ? VRAMGC_REASON_REFUSED : VRAMGC_REASON_THRESHOLD,
         .observed = mode == POLICY_OBSERVE,
         .request_bytes = bytes,
         .used_bytes = device_used_bytes(device),
     };
     return trim_and_tell(device, &action) && !action.observed;
+}
+
+void trim_before_weights(const void *caller) {
+    struct policy_settings settings = settings_policy();
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    uint64_t idle = device ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED) : 0;
+    if (idle > settings.min_gain_bytes && settings.mode == POLICY_FLUSH &&
+        !reclaim_is_below_threshold(device) &&
+        MUTANT(weights_before_idle, objects_inside(caller, "aimdo"), false))
+        trim_after_oom(device, 0);
 }

@@ -20,3 +20,7 @@ bool trim_would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes);
  * its cache before it gives up (mode observe: tells of it). The device's context is current.
  * Whether it is worth asking again. */
 bool trim_after_oom(struct device *device, uint64_t bytes);
+
+/* comfy-aimdo, which asks what is free, drops weights where that is little: above the threshold
+ * PyTorch's idle memory goes before them. For each such question. */
+void trim_before_weights(const void *caller);

@@ -1,7 +1,6 @@
 /* aimdo.c: comfy-aimdo, ComfyUI's DynamicVRAM, records the allocations of a model's step and
- * replays them. At the end of a part it tells how many tensors outlived one ("rogues"), and whether
- * the part went another way than recorded, but not where. It must not ask aimdo what its Python
- * does not. */
+ * replays them. Of each part it tells how many tensors outlived it ("rogues"), and whether it went
+ * as recorded, but no names. It must not ask aimdo what its Python does not. */
 #include "hook/hook.h"
 #include "track/alloc.h"
 

@@ -3,6 +3,7 @@
  * directly. What a runtime hook of the same thread records is not recorded again. */
 #include "cuda/capture_mode.h"
 #include "govern/torch.h"
+#include "govern/trim.h"
 #include "hook/calls.h"
 #include "process/start.h"
 
@@ -81,6 +82,7 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) {
 }
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+    trim_before_weights(__builtin_return_address(0));
     MEMORY_INFO(CUDA, cuMemGetInfo_v2);
 }
 

@@ -76,16 +76,15 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
 static void note_created(CUresult result, const CUmemGenericAllocationHandle *h, size_t n,
                          const CUmemAllocationProp *d, bool allocator) {
     bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
-    if (result != CUDA_SUCCESS && !full) {
+    bool inside = hook_state.depth > hook_state.vmm_depth; /* a call, whose end tells of it */
+    if (result != CUDA_SUCCESS && (!full || inside)) {
         call_failed(ID_cuMemCreate);
     } else if (!start_recording()) {
         return;
-    } else if (full && hook_inside_call()) {
-        call_failed(ID_cuMemCreate);
     } else if (full) {
         allocator ? oom_at_page(n) : oom_at_call(ID_cuMemCreate, n);
     } else {
-        vmm_created(*h, n, d, allocator, hook_inside_call());
+        vmm_created(*h, n, d, allocator, inside);
         if (allocator)
             induce_oom_page_created(d);
     }

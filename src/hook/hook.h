@@ -87,11 +87,6 @@ static inline bool hook_enter_vmm(enum real_id id) {
     return hook_state.vmm_depth++ == 0;
 }
 
-/* Whether it is: how the call around it ends tells what came of it. */
-static inline bool hook_inside_call(void) {
-    return hook_state.depth > hook_state.vmm_depth;
-}
-
 static inline void hook_leave_vmm(void) {
     hook_state.vmm_depth--;
     hook_leave();

@@ -53,22 +53,30 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     return result;
 }
 
+/* What is noted of an event where the call succeeded, if it is to be. */
+#define EVENT(symbol, noted, note, ...)                                                            \
+    real_##symbol##_t real = RUNTIME(symbol);                                                      \
+    call_made(ID_##symbol);                                                                        \
+    cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
+    if (result == cudaSuccess && (noted))                                                          \
+        note((uint64_t)(uintptr_t)e);                                                              \
+    return result
+
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-    real_cudaEventRecord_t real = RUNTIME(cudaEventRecord);
-    call_made(ID_cudaEventRecord);
-    cudaError_t result = real ? real(e, s) : MISSING_CUDART;
-    if (result == cudaSuccess && recording_is_on() && FROM_ALLOCATOR())
-        block_event_recorded((uint64_t)(uintptr_t)e);
-    return result;
+    EVENT(cudaEventRecord, recording_is_on() && FROM_ALLOCATOR(), block_event_recorded, e, s);
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) {
-    real_cudaEventRecordWithFlags_t real = RUNTIME(cudaEventRecordWithFlags);
-    call_made(ID_cudaEventRecordWithFlags);
-    cudaError_t result = real ? real(e, s, f) : MISSING_CUDART;
-    if (result == cudaSuccess && recording_is_on() && FROM_ALLOCATOR())
-        block_event_recorded((uint64_t)(uintptr_t)e);
-    return result;
+    EVENT(cudaEventRecordWithFlags, recording_is_on() && FROM_ALLOCATOR(), block_event_recorded, e,
+          s, f);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+    EVENT(cudaEventQuery, true, block_event_ended, e);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e) {
+    EVENT(cudaEventSynchronize, true, block_event_ended, e);
 }
 
 /* PyTorch's allocator keeps the events that it waits for: this one was another library's. */
@@ -78,22 +86,4 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
     block_event_destroyed((uint64_t)(uintptr_t)e); /* before: it may be made anew at once */
     block_event_ended((uint64_t)(uintptr_t)e);
     return real ? real(e) : MISSING_CUDART;
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t e) {
-    real_cudaEventQuery_t real = RUNTIME(cudaEventQuery);
-    call_made(ID_cudaEventQuery);
-    cudaError_t result = real ? real(e) : MISSING_CUDART;
-    if (result == cudaSuccess)
-        block_event_ended((uint64_t)(uintptr_t)e);
-    return result;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t e) {
-    real_cudaEventSynchronize_t real = RUNTIME(cudaEventSynchronize);
-    call_made(ID_cudaEventSynchronize);
-    cudaError_t result = real ? real(e) : MISSING_CUDART;
-    if (result == cudaSuccess)
-        block_event_ended((uint64_t)(uintptr_t)e);
-    return result;
 }

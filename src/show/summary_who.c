@@ -111,8 +111,7 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 
 /* comfy-aimdo, ComfyUI's DynamicVRAM, tells only how many there are. */
 static void write_rogues(FILE *out, const struct vramgc_file *file, size_t most) {
-    const char *heading =
-        "\nROGUES   breaks  Python function (where it begins), of a model's step\n";
+    const char *heading = "\nROGUES   breaks  Python function (where it begins), of a step\n";
     for (uint64_t i = 0; i < file->site_count && most > 0; i++) {
         const struct vramgc_site *site = &file->sites[i];
         if (!site->rogues && !site->breaks)
@@ -128,5 +127,5 @@ static void write_rogues(FILE *out, const struct vramgc_file *file, size_t most)
 void summary_who(FILE *out, const struct stats_file *record, size_t most_rows) {
     for (size_t i = 0; i < record->file->device_count; i++)
         write_device(out, record, i, most_rows == SIZE_MAX ? SIZE_MAX : SHOWN);
-    write_rogues(out, record->file, most_rows);
+    write_rogues(out, record->file, max_u64(most_rows, 20)); /* each is to be found */
 }

@@ -48,9 +48,8 @@ struct thread_pending {
  * had the latest block has ended. */
 enum oom_state { OOM_NONE, OOM_REFUSED, OOM_ASKED_AGAIN };
 
-/* A part of a model's step, as comfy-aimdo records and replays it (hook/aimdo.c): how deep in other
- * parts; who took its latest tensor, and the first where memory was mapped anew, which is none
- * where all goes as recorded. */
+/* A part of a model's step (hook/aimdo.c): how deep in others; who took its latest tensor, and the
+ * first for which memory was mapped: none where all goes as recorded. */
 struct thread_step {
     uint32_t depth, site, first_site;
 };

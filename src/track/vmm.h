@@ -15,8 +15,7 @@ static inline bool vhandle_is(uint64_t handle) {
 }
 
 /* Physical memory was made, imported, or got one more reference by an address where it is mapped.
- * step: inside an allocation of the program's, by who answers that, as comfy-aimdo for the tensors
- * of a model's step. */
+ * step: made by who answers an allocation of the program's, as comfy-aimdo in a model's step. */
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                  bool allocator, bool step);
 void vmm_imported(uint64_t handle);

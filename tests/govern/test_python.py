@@ -266,6 +266,9 @@ class WholePyTorch(unittest.TestCase):
                     **POOL | {"VRAMGC_ASYNC": "driver"} | settings,
                 )
                 self.check(run, ["sums", "live", "given back"])
+        # Our own thread leaves what was needed within the cool-down.
+        run = Run("idle_first.py", sim=("--mem", "8GiB"), VRAMGC_COOLDOWN="60s", **POOL)
+        self.check(run, ["weights stay"])
         run = Run("rogues.py", sim=("--mem", "8GiB"), REPORT_COMMAND=str(ROOT / "build/vramgc"), **POOL)
         self.check(run, ["rogues", "breaks", "inner part"])
         table = "\n".join(run.report).partition("\nROGUES ")[2].partition("\n\n")[0]

@@ -215,6 +215,7 @@ prove_finds() {
 @test "what PyTorch rounds up is risked again and again" { caught step_risked_again vm/vmm 'as many blocks fit'; }
 @test "the last block is refused for the page behind it" { caught own_behind_kept vm/vmm 'as many blocks fit'; }
 @test "what is cached or given up stays where PyTorch tells of a refusal" { caught given_up_beside_refusal vm/python 'says of a refusal'; }
+@test "weights are dropped before idle memory" { caught_python weights_before_idle beside_aimdo; }
 @test "a tensor of the part around one outlives it" { caught_python outer_is_rogue beside_aimdo; }
 @test "a tensor in memory that other code has mapped counts twice" { caught lent_counts_twice govern/pools 'what other code has mapped'; }
 @test "blocks that were refused are forgotten in the sum" { caught failed_forgotten vm/python 'applications'; }

@@ -1,0 +1,38 @@
+"""What PyTorch keeps idle after a decoding goes before the real comfy-aimdo drops a model's weights for another model's. aimdo asks
+what is free every two seconds at the most. Prints one line of JSON."""
+
+import time
+
+import torch
+
+from names import MIB, say, take
+from comfy_aimdo import control
+
+
+def model(mib):
+    from comfy_aimdo import model_vbar
+
+    buffer = model_vbar.ModelVBAR(mib * MIB, 0)
+    for _ in range(mib // 32):
+        part = buffer.alloc(32 * MIB)
+        if model_vbar.vbar_fault(part) is not None:
+            model_vbar.vbar_unpin(part)
+    return buffer
+
+
+def main():
+    torch.cuda.init()
+    assert control.init() and control.init_devices([0])
+    image = take(64)
+    first = model(4992)
+    image = take(1500), take(700)
+    del image
+    idle = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    time.sleep(2.5)
+    second = model(2048)
+    loaded = (first.loaded_size() // MIB, second.loaded_size() // MIB)
+    say("weights stay", idle >= 2200 * MIB and loaded == (4992, 2048), loaded=loaded, idle=idle // MIB)
+
+
+if __name__ == "__main__":
+    main()
