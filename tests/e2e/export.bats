@@ -399,7 +399,7 @@ PYTHON
 import html, re
 for name, columns in ("fragmented", 4), ("compact", 3):
     text, markdown, page = (open(f"{name}.{end}", encoding="utf-8").read() for end in ("txt", "md", "html"))
-    table = re.search(r"^GPU 0 .*\n[^\n]*at the end\n(.*?)^(?:[0-9]|what|PyTorch held|at most)", text, re.M | re.S)[1]
+    table = re.search(r"^GPU 0 .*\n[^\n]*at the end\n(.*?)^(?:[0-9]|what|all that|PyTorch held|at most)", text, re.M | re.S)[1]
     rows = [re.split(r"  +", line.strip()) for line in table.splitlines() if not line.startswith("PyTorch's allocator")]
     assert len(rows) > 8 and {len(row) for row in rows} == {columns}, rows
     last = markdown.index("at the end |\n")
