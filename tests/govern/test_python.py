@@ -266,6 +266,8 @@ class WholePyTorch(unittest.TestCase):
                     **POOL | {"VRAMGC_ASYNC": "driver"} | settings,
                 )
                 self.check(run, ["sums", "live", "given back"])
+        run = Run("weights_in_use.py", sim=("--mem", "8GiB"), REPORT_COMMAND=str(ROOT / "build/vramgc"), **POOL)
+        self.check(run, ["in use"])
         # Our own thread leaves what was needed within the cool-down.
         run = Run("idle_first.py", sim=("--mem", "8GiB"), VRAMGC_COOLDOWN="60s", **POOL)
         self.check(run, ["weights stay"])
