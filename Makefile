@@ -7,7 +7,9 @@ OPTIMISE ?= -O2 -g
 WERROR ?=
 WARNINGS := -Wall -Wextra -Wconversion -Wno-deprecated-declarations $(WERROR)
 VERSION := $(shell scripts/version)
-override CPPFLAGS := -Iinclude -Isrc -D_GNU_SOURCE $(CPPFLAGS)
+# tests/mutants/ builds a copy.
+SRC ?= src
+override CPPFLAGS := -Iinclude -I$(SRC) -D_GNU_SOURCE $(CPPFLAGS)
 override CFLAGS := -std=c11 $(OPTIMISE) $(WARNINGS) $(CFLAGS)
 CPPFLAGS_ALL := $(CPPFLAGS) -DVRAMGC_VERSION='"$(VERSION)"'
 CFLAGS_ALL := $(CFLAGS) -fPIC -fvisibility=hidden
@@ -43,10 +45,10 @@ endif
 # --- the library ---
 
 LIB_ROOMS := base cuda hook process serve govern track python host heap policy vm store
-LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard src/$(room)/*.c)) $(wildcard src/hook/*.S)
-LIB_OBJECTS := $(patsubst src/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
+LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard $(SRC)/$(room)/*.c)) $(wildcard $(SRC)/hook/*.S)
+LIB_OBJECTS := $(patsubst $(SRC)/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
 
-$(BUILD)/obj/%.c.o: src/%.c Makefile | $(CUDA_HEADERS)
+$(BUILD)/obj/%.c.o: $(SRC)/%.c Makefile | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	@echo "  CC   $<"
 	@$(CC) $(CPPFLAGS_ALL) $(CUDA_CPPFLAGS) $(CFLAGS_ALL) -ftls-model=initial-exec -MMD -MP -c $< -o $@
@@ -66,7 +68,7 @@ $(BUILD)/obj/hook/c10.c.o $(BUILD)/obj/cuda/errors.c.o: CFLAGS_ALL += -fexceptio
 # an instruction that depends on where it stands.
 $(BUILD)/obj/hook/driver%.o: CFLAGS_ALL += -fpatchable-function-entry=16
 
-$(BUILD)/obj/%.S.o: src/%.S Makefile
+$(BUILD)/obj/%.S.o: $(SRC)/%.S Makefile
 	@mkdir -p $(@D)
 	@echo "  AS   $<"
 	@$(CC) -I$(BUILD) -c $< -o $@

@@ -2,8 +2,6 @@
  * may allocate from the host's heap. */
 #pragma once
 
-#include "base/mutant.h"
-
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,15 +12,9 @@
 #define ALERT_PREFIX "VRAMGC_ALERT"
 
 /* Set by vramgc for itself; not for people. */
-static const char *const private_variables[] = {"VRAMGC_RUN_ID",
-                                                "VRAMGC_CHOSE_ALLOC_CONF",
-                                                "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
-                                                "VRAMGC_GIVEN_ALLOC_CONF",
-                                                "VRAMGC_TEST_CLOCK",
-#ifdef MUTANTS
-                                                "VRAMGC_MUTANT"
-#endif
-};
+static const char *const private_variables[] = {
+    "VRAMGC_RUN_ID",           "VRAMGC_CHOSE_ALLOC_CONF", "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
+    "VRAMGC_GIVEN_ALLOC_CONF", "VRAMGC_TEST_CLOCK",       "VRAMGC_MUTANT"};
 
 const struct option_info option_table[] = {
 #define OPTION(type, name, variable, standard, low, high, words, help)                             \

@@ -18,7 +18,7 @@
 /* Where it has the card; NULL: not, or it is not to be asked. */
 static struct peer_card *card_in(const struct peer_ask *ask, size_t i) {
     struct peer_slot *slot = peer_file_slot(i);
-    if (!slot || ask->tried[i] || MUTANT(late_peer_asked, atomic_load(&slot->late), 0))
+    if (!slot || ask->tried[i] || atomic_load(&slot->late))
         return NULL;
     for (size_t j = 0; j < VRAMGC_MAX_DEVICES; j++)
         if (atomic_load(&slot->cards[j].card) == ask->card &&

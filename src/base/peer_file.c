@@ -33,7 +33,7 @@ uint64_t peer_file_pid(const struct peer_slot *slot) {
 }
 
 static bool owner_lives(uint64_t owner) {
-    return owner && MUTANT(dead_peer_lives, process_key_lives(owner), true);
+    return owner && process_key_lives(owner);
 }
 
 bool peer_file_lives(const struct peer_slot *slot) {
@@ -75,8 +75,7 @@ static const char *map(int fd) {
         return strerrordesc_np(errno);
     struct peer_file *file = p;
     uint64_t before = 0;
-    if (!atomic_compare_exchange_strong(&file->magic, &before, MAGIC) &&
-        MUTANT(foreign_file_used, before != MAGIC, false)) {
+    if (!atomic_compare_exchange_strong(&file->magic, &before, MAGIC) && before != MAGIC) {
         munmap(p, sizeof(struct peer_file));
         return "it is another program's, or another version's";
     }

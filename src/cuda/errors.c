@@ -102,7 +102,7 @@ bool errors_find(void) {
     if (!atomic_load_explicit(&self.complete, memory_order_acquire) &&
         atomic_load(&self.looked) != changes) {
         find_check();
-        if (MUTANT(plain_error, find_constructor() && find_type(), false)) {
+        if (find_constructor() && find_type()) {
             objects_pin(*(void **)&self.construct);
             atomic_store_explicit(&self.complete, true, memory_order_release);
         }

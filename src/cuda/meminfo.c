@@ -2,7 +2,6 @@
  * #25225: driver 580 in a container): so how long a reading will do goes by what it costs. */
 #include "cuda/meminfo.h"
 
-#include "base/mutant.h"
 #include "cuda/capture_mode.h"
 #include "cuda/limit.h"
 #include "cuda/real.h"
@@ -53,11 +52,10 @@ void meminfo_limit(struct meminfo *reading) {
 bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need) {
     if (need == MEMINFO_ANEW || !age.end_ns)
         return false;
-    if (need == MEMINFO_ANSWER && MUTANT(beside_is_answer, age.beside, false))
+    if (need == MEMINFO_ANSWER && age.beside)
         return false;
-    uint64_t now_ns = clock_ns(), cost_ns = MUTANT(readings_are_cheap, age.cost_ns, 0);
+    uint64_t now_ns = clock_ns(), cost_ns = age.cost_ns;
     uint64_t known_ns = max_u64(YOUNG_NS, KNOWN_COSTS * cost_ns);
-    uint64_t oldest_ns = need == MEMINFO_KNOWN ? MUTANT(readings_last, known_ns, UINT64_MAX)
-                                               : ANSWER_COSTS * cost_ns;
+    uint64_t oldest_ns = need == MEMINFO_KNOWN ? known_ns : ANSWER_COSTS * cost_ns;
     return minus_u64(now_ns, age.end_ns) <= oldest_ns;
 }

@@ -3,7 +3,6 @@
 #include "cuda/objects.h"
 #include "base/base.h"
 #include "base/lock.h"
-#include "base/mutant.h"
 #include "base/text.h"
 
 #include <dlfcn.h>
@@ -50,8 +49,7 @@ static bool iterate(visitor *visit, void *context) {
 }
 
 void objects_before_fork(void) {
-    if (MUTANT(forked_in_list, true, false))
-        lock_take(&self.in_list);
+    lock_take(&self.in_list);
 }
 
 void objects_after_fork(void) {
@@ -59,7 +57,7 @@ void objects_after_fork(void) {
 }
 
 void objects_freeze(void) {
-    atomic_store(&self.frozen, MUTANT(child_reads_list, true, false));
+    atomic_store(&self.frozen, true);
 }
 
 static struct object_range range_of(const struct dl_phdr_info *info) {

@@ -73,7 +73,7 @@ static struct {
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
     uint64_t read_ns = max_u64(look->read_ns, atomic_load(&device->memory.read_ns));
     /* Others take what is to stay free. */
-    bool others_matter = MUTANT(others_not_watched, limit_is_on(), false);
+    bool others_matter = limit_is_on();
     return (others_matter || look->changed_ns > read_ns) &&
            now - read_ns >= (others_matter ? READ_MEMORY_NS / 2 : READ_MEMORY_NS) &&
            !device_memory_will_do(device, MEMINFO_KNOWN);
@@ -103,7 +103,7 @@ static void measure_holes(struct device *device, struct look *look) {
  */
 static void keep_rest(struct device *device, const struct look *look, uint64_t now) {
     bool rests = now - look->changed_ns >= settings_options()->rest;
-    bool stops = MUTANT(rest_while_stopping, store_only_stops(device->out), false);
+    bool stops = store_only_stops(device->out);
     if (rests && !stops && !python_has_ended() &&
         block_events(&device->out->stats) == look->block_events)
         store_rest(device->out);
@@ -207,7 +207,7 @@ static void *decay_thread(void *unused) {
             break;
         uint64_t step_ns = recording_is_on() && !parked_now() ? decay_step(clock_ns()) : 0;
         atomic_store(&self.decaying, false);
-        uint64_t slowest_ns = MUTANT(asleep, SLOWEST_STEP_NS, 3600 * SECOND_NS);
+        uint64_t slowest_ns = SLOWEST_STEP_NS;
         step_ns = step_ns ? min_u64(step_ns, slowest_ns) : slowest_ns;
         decay_sleep(clock_ns() + step_ns);
         if (!atomic_load(&self.stopping))

@@ -4,7 +4,6 @@
 #include "govern/cached_handles.h"
 
 #include "base/lock.h"
-#include "base/mutant.h"
 #include "cuda/capture_mode.h"
 #include "govern/reclaim.h"
 #include "track/free_memory.h"
@@ -93,7 +92,7 @@ static bool add(struct cache *cache, CUmemGenericAllocationHandle handle, uint64
 /* In our own thread PyTorch empties its cache because the memory is to go back. */
 bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer) {
     struct vmm_handle known;
-    if (!recording_is_on() || !is_on() || MUTANT(reclaim_cached, thread_is_ours(), false))
+    if (!recording_is_on() || !is_on() || thread_is_ours())
         return false;
     enum vmm_cache cached = vmm_cache(handle, &known);
     *answer = cached == VMM_CACHE_TWICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -101,8 +100,7 @@ bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer) {
         return cached == VMM_CACHE_TWICE;
     struct device *device = device_if_ready(known.device);
     if (device && !device_vm(device) && device_know_memory(device, MEMINFO_KNOWN) &&
-        MUTANT(cached_above_threshold, reclaim_is_below_threshold(device), true) &&
-        add(cache_of(device), handle, known.bytes))
+        reclaim_is_below_threshold(device) && add(cache_of(device), handle, known.bytes))
         return true;
     vmm_uncache(&known, handle);
     return false;
@@ -125,7 +123,7 @@ static bool are_alike(struct cache *cache, const CUmemAllocationProp *properties
         cache->properties = *properties;
     cache->known = true;
     if (memcmp(&cache->properties, properties, sizeof *properties) != 0)
-        cache->differ = MUTANT(properties_ignored, true, false);
+        cache->differ = true;
     return !cache->differ;
 }
 
@@ -136,7 +134,7 @@ static CUmemGenericAllocationHandle take(struct cache *cache, uint64_t bytes,
     lock_take(&cache->lock);
     bool alike = are_alike(cache, properties);
     for (size_t at = cache->count; alike && !handle && at-- > 0;)
-        if (cache->list[at].bytes == MUTANT(size_ignored, bytes, cache->list[at].bytes))
+        if (cache->list[at].bytes == bytes)
             handle = remove_at(cache, at).handle;
     lock_give(&cache->lock);
     return handle;
@@ -150,7 +148,7 @@ bool cached_handles_take(uint64_t bytes, const CUmemAllocationProp *properties,
         *handle = taken;
         vmm_taken_again(taken, bytes, device);
     } else if (device) {
-        cached_handles_release(device, MUTANT(more_than_pytorch_had, bytes, 0));
+        cached_handles_release(device, bytes);
     }
     return taken != 0;
 }
@@ -191,7 +189,7 @@ uint64_t cached_handles_release(const struct device *device, uint64_t bytes) {
 uint64_t cached_handles_due_ns(const struct device *device) {
     struct cache *cache = cache_of(device);
     lock_take(&cache->lock);
-    bool any = MUTANT(cached_stays, cache->count > 0, false);
+    bool any = cache->count > 0;
     uint64_t since_ns = cache->list[0].since_ns;
     lock_give(&cache->lock);
     return any ? since_ns + cached_handles_age_ns() : UINT64_MAX;
@@ -238,7 +236,7 @@ uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_
     bool moved = !before || before != moves_now();
     if (moved && settled_moves() && meminfo_read(&again) == CUDA_SUCCESS)
         free_bytes = again.free_bytes;
-    return free_bytes + MUTANT(cached_not_free, cached_handles_bytes(device), 0);
+    return free_bytes + cached_handles_bytes(device);
 }
 
 void cached_handles_reading_ends(void) {
@@ -257,7 +255,7 @@ void cached_handles_stop(void) {
 void cached_handles_reset(const struct device *device) {
     struct cache *cache = cache_of(device);
     lock_take(&cache->lock);
-    cache->count = MUTANT(cached_after_reset, 0, cache->count);
+    cache->count = 0;
     cache->bytes = 0;
     lock_give(&cache->lock);
 }

@@ -121,8 +121,7 @@ static void conclude_one(struct decaying *decaying, struct burst *burst, uint64_
                          uint64_t begun_ns) {
     lock_take(&decaying->lock);
     struct vramgc_action action = burst->action;
-    bool over = action.kind && (MUTANT(each_batch_told, burst->latest_ns <= latest_ns, true) ||
-                                burst->begun_ns <= begun_ns);
+    bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
     if (over)
         burst->action.kind = VRAMGC_ACTION_NONE;
     lock_give(&decaying->lock);
@@ -156,7 +155,7 @@ static uint64_t reclaimed_bytes(const struct device *device, struct vm *vm, uint
     uint64_t left = min_u64(flushed_bytes - ours, vm_figures(vm).idle_bytes);
     if (flushed_bytes) /* it may have been set anew meanwhile */
         atomic_compare_exchange_strong(flushed, &flushed_bytes, left);
-    return settings_options()->lowvram ? gone_bytes : MUTANT(flush_untold, ours, 0);
+    return settings_options()->lowvram ? gone_bytes : ours;
 }
 
 static void decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
@@ -199,13 +198,13 @@ static void note(struct device *device, struct vm *vm) {
 /* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
 void decay_note_idle(struct device *device) {
     struct vm *vm = device_vm(device);
-    if (vm && MUTANT(idle_not_noted, settings_options()->lowvram, false))
+    if (vm && settings_options()->lowvram)
         note(device, vm);
 }
 
 void decay_note_given_up(struct device *device) {
     struct vm *vm = device_vm(device);
-    if (MUTANT(given_up_not_noted, vm, NULL))
+    if (vm)
         note(device, vm);
 }
 
@@ -225,8 +224,7 @@ void decay_note_used(struct device *device) {
     struct decay_limits limits = limits_of(device, vm);
     uint64_t due_ns = vm_decay_due_ns(vm, &limits), now_ns = clock_ns();
     uint64_t next_ns = atomic_load(&self.next_ns);
-    if (MUTANT(used_not_noted, due_ns != UINT64_MAX, false) &&
-        max_u64(due_ns, now_ns) < minus_u64(next_ns, RETRY_NS))
+    if (due_ns != UINT64_MAX && max_u64(due_ns, now_ns) < minus_u64(next_ns, RETRY_NS))
         wake(next_ns, now_ns);
 }
 

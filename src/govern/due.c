@@ -111,11 +111,9 @@ static bool all_finish(const struct device *asked) {
 static bool must_not_flush(void *context) {
     struct flushing *flushing = context;
     flushing->begun_ns = clock_ns();
-    bool must_not =
-        capture_active() || (!flushing->asked && would_wait()) ||
-        MUTANT(stale_gain, device_releasable_bytes(flushing->device) < flushing->least_bytes,
-               false) ||
-        !all_finish(flushing->device);
+    bool must_not = capture_active() || (!flushing->asked && would_wait()) ||
+                    device_releasable_bytes(flushing->device) < flushing->least_bytes ||
+                    !all_finish(flushing->device);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !must_not; i++)
         if (device_if_ready(i))
             decay_flush_begins(device_if_ready(i));
@@ -186,7 +184,7 @@ static bool act(struct device *device, struct policy_decision decision,
  * memory lies behind it, but cudaMemGetInfo tells of it as of memory in use. */
 static uint64_t releasable_at_rest(const struct device *device, uint64_t changed_ns, uint64_t now) {
     bool rests = now - changed_ns >= settings_policy().quiet_ns;
-    return MUTANT(addresses_kept_at_rest, rests, false) ? device_releasable_bytes(device) : 0;
+    return rests ? device_releasable_bytes(device) : 0;
 }
 
 void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
@@ -224,7 +222,7 @@ void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
     bool due = decision.flush || decision.trim;
     if (due && !act(device, decision, asked_by(asker, library)) &&
         unfinished) /* a GPU is at work */
-        atomic_store(&reclaim->unfinished, MUTANT(rest_given_up, true, false));
+        atomic_store(&reclaim->unfinished, true);
     atomic_store(&reclaim->late, false);
     if (library)
         atomic_store(&reclaim->library, 0);

@@ -154,7 +154,7 @@ void mode_say(bool last) {
     lock_give(&self.lock);
     if (say)
         LOG(LOG_INFO, "mode %s: %s", mode_name(choice.mode), choice.why);
-    if (MUTANT(spill_unsaid, no_spill, false))
+    if (no_spill)
         LOG(LOG_WARN, "nothing will be put in host memory (VRAMGC_SPILL) in mode %s: %s",
             mode_name(choice.mode), choice.why);
 }

@@ -2,7 +2,6 @@
 #include "govern/own_thread.h"
 
 #include "base/base.h"
-#include "base/mutant.h"
 #include "cuda/real.h"
 #include "govern/torch.h"
 
@@ -20,7 +19,7 @@ static size_t stack_bytes(const pthread_attr_t *attributes) {
     static const char name[] = "__pthread_get_minstack"; /* private, and what OpenJDK asks */
     minimal_stack *minimal = (minimal_stack *)real_dlsym(RTLD_DEFAULT, name);
     size_t rest_bytes = minimal ? minimal(attributes) : UNTOLD_BYTES;
-    return STACK_BYTES + MUTANT(small_stack, rest_bytes, 0);
+    return STACK_BYTES + rest_bytes;
 }
 
 static struct {
@@ -57,7 +56,7 @@ static bool start(void *(*function)(void *)) {
 
 /* The machine may have had no more threads just then. */
 bool own_thread_start(void *(*function)(void *)) {
-    uint64_t few_bytes = MUTANT(addresses_taken, torch_addresses_bytes() / 100, UINT64_MAX);
+    uint64_t few_bytes = torch_addresses_bytes() / 100;
     return few_bytes >= ARENA_BYTES && (start(function) || start(function));
 }
 

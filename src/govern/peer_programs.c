@@ -84,7 +84,7 @@ static bool look(struct peer_ask *ask, uint64_t bytes) {
     struct device *device = ask->with;
     struct meminfo reading;
     if (device != device_current() || meminfo_read(&reading) != CUDA_SUCCESS ||
-        MUTANT(limit_ignored, reading.limited_bytes, 0))
+        reading.limited_bytes)
         return false;
     ask->lacking_bytes =
         (int64_t)bytes - (int64_t)reading.free_bytes - (int64_t)device_idle_page_bytes(device);
@@ -125,12 +125,12 @@ bool peers_after_oom(struct device *device, uint64_t bytes) {
                            .tell = tell,
                            .with = device,
                            .waits = settings_options()->park};
-    ask.end_ns = start_ns + MUTANT(peer_waited_for, PEER_PATIENCE_NS, 10 * SECOND_NS);
+    ask.end_ns = start_ns + PEER_PATIENCE_NS;
     uint64_t idle = ask.card ? peer_idle_bytes(&ask) : 0;
     uint64_t parkable = ask.card ? peer_parkable_bytes(&ask) : 0;
     if (!(idle + parkable) || !look(&ask, bytes) || ask.lacking_bytes <= 0)
         return false;
-    bool enough = MUTANT(asked_in_vain, (int64_t)(idle + parkable) >= ask.lacking_bytes, true);
+    bool enough = (int64_t)(idle + parkable) >= ask.lacking_bytes;
     if (!enough && !(ask.waits && parkable))
         return false;
     bool helped = enough && peer_ask_idle(&ask) > 0;
@@ -149,7 +149,7 @@ static uint64_t reclaimed_bytes(const struct device *device) {
 
 /* It has nothing on the card. */
 static bool is_parked(void) {
-    return MUTANT(parked_gives, parked_now(), false);
+    return parked_now();
 }
 
 /* An ask that comes later waits for the next look. */

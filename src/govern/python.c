@@ -5,7 +5,6 @@
 #include "govern/python.h"
 
 #include "base/base.h"
-#include "base/mutant.h"
 #include "python/frames.h"
 #include "python/names.h"
 #include "python/phases_file.h"
@@ -152,7 +151,7 @@ static void set_thresholds(object *thresholds) {
  * written. 3.12 makes up for a collection that was due even where it has been switched off since,
  * if it is above the thresholds. These; NULL: nobody has loaded gc, nor set gc.callbacks. */
 static object *stop_collecting(void) {
-    if (MUTANT(collector_runs, !py()->has_frames, true))
+    if (!py()->has_frames)
         return NULL;
     self.collects = py()->PyGC_Disable() == 1;
     object *before = python_call("gc", "get_threshold");
@@ -268,7 +267,7 @@ static bool is_outside_python(void) {
 void python_await_names(void) {
     struct timespec step = {0, (long)NAMES_STEP_NS};
     uint64_t until_ns = clock_ns() + NAMES_PATIENCE_NS;
-    if (!is_to_name() || !MUTANT(first_not_named, is_outside_python(), false))
+    if (!is_to_name() || !is_outside_python())
         return;
     while (!atomic_load(&self.looked) && clock_ns() < until_ns)
         nanosleep(&step, NULL);

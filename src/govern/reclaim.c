@@ -1,7 +1,6 @@
 /* reclaim.c: see reclaim.h. It must decide nothing: policy/policy.h does. */
 #include "govern/reclaim.h"
 
-#include "base/mutant.h"
 #include "track/free_memory.h"
 #include "track/capture.h"
 #include "track/process_settings.h"
@@ -20,8 +19,7 @@ bool reclaim_is_below_threshold(const struct device *device) {
 
 bool reclaim_need_not_wait(struct device *device) {
     CUcontext context = __atomic_load_n(&device->context, __ATOMIC_RELAXED);
-    return MUTANT(flush_waits, !context, true) ||
-           vm_is_past(&reclaim_of(device)->past, context, capture_active);
+    return !context || vm_is_past(&reclaim_of(device)->past, context, capture_active);
 }
 
 bool reclaim_enter(const struct device *device) {

@@ -34,7 +34,7 @@ bool retry_after_oom(uint64_t bytes) {
  * the lock of PyTorch's allocator holds it up no longer than that. */
 static void await_flush(struct device *device, struct reclaim *reclaim) {
     uint64_t start_ns = clock_ns();
-    uint64_t end_ns = start_ns + MUTANT(flush_awaited, PEER_PATIENCE_NS, 10 * SECOND_NS);
+    uint64_t end_ns = start_ns + PEER_PATIENCE_NS;
     int cancel = cancel_disable();
     while (atomic_load(&reclaim->library) && clock_ns() < end_ns)
         sleep_ns(MILLISECOND_NS);
@@ -54,7 +54,7 @@ static bool flush_after_oom(struct device *device, uint64_t bytes) {
         return false;
     atomic_store(&reclaim->library, 1 + library_calling());
     wakeup(WAKEUP_LOOK);
-    if (!MUTANT(gil_awaited, python_is_held_here(), false) && !atomic_load(&reclaim->late))
+    if (!python_is_held_here() && !atomic_load(&reclaim->late))
         await_flush(device, reclaim);
     atomic_store(&reclaim->late, atomic_load(&reclaim->library) > 0);
     return figure_get(&device->out->stats.reclaimed_bytes) > before_bytes;
@@ -70,11 +70,10 @@ bool retry_on_full_card(uint64_t bytes, bool allocator) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (device && !allocator && !(own && device_free_bytes(device) >= bytes))
         own = flush_after_oom(device, bytes) || own;
-    bool last = device && MUTANT(peers_before_own, !will_ask_again(device, allocator), true);
+    bool last = device && !will_ask_again(device, allocator);
     return (last && peers_after_oom(device, bytes)) || own;
 }
 
 bool retry_beyond_engine(struct device *device, uint64_t bytes) {
-    return device && (MUTANT(driver_pool_kept, trim_after_oom(device, bytes), false) ||
-                      peers_after_oom(device, bytes));
+    return device && (trim_after_oom(device, bytes) || peers_after_oom(device, bytes));
 }

@@ -1,22 +1,20 @@
 /* soft_oom.c: see soft_oom.h. It must say no whenever it does not know. */
 #include "govern/soft_oom.h"
 
-#include "base/mutant.h"
-
 enum soft_oom soft_oom_check(const struct soft_oom_facts *facts) {
-    if (MUTANT(soft_oom_not_allocator, !facts->from_allocator, false))
+    if (!facts->from_allocator)
         return SOFT_OOM_NOT_ALLOCATOR;
-    if (MUTANT(soft_oom_uncached, !facts->stream_asked, false))
+    if (!facts->stream_asked)
         return SOFT_OOM_UNCACHED;
-    if (MUTANT(soft_oom_capturing, facts->stream_capturing || facts->capturing, false))
+    if (facts->stream_capturing || facts->capturing)
         return SOFT_OOM_CAPTURING;
-    if (MUTANT(soft_oom_induced, facts->induced_bytes, false))
+    if (facts->induced_bytes)
         return SOFT_OOM_INDUCED;
-    if (MUTANT(soft_oom_retry, facts->frees_since_block || facts->asked_again, false))
+    if (facts->frees_since_block || facts->asked_again)
         return SOFT_OOM_RETRY;
-    if (MUTANT(soft_oom_expandable, facts->expandable, false))
+    if (facts->expandable)
         return SOFT_OOM_EXPANDABLE;
-    if (MUTANT(soft_oom_broken, facts->broken, false))
+    if (facts->broken)
         return SOFT_OOM_BROKEN;
     if (!facts->releasable_bytes || facts->releasable_bytes < facts->min_gain_bytes)
         return SOFT_OOM_NO_GAIN;

@@ -3,7 +3,6 @@
  * for which comfy-aimdo waits, too. */
 #include "govern/trim.h"
 
-#include "base/mutant.h"
 #include "cuda/objects.h"
 #include "govern/reclaim.h"
 #include "track/capture.h"
@@ -23,8 +22,7 @@ static bool trim(CUmemoryPool pool, uint64_t keep_bytes) {
 /* A job comes back to what it needed a moment ago: a pool that was trimmed to less would grow
  * again, by pieces of its own, and hold more than without us. */
 static uint64_t needed(struct device *device, uint64_t now_ns) {
-    return MUTANT(pool_trimmed_to_use,
-                  mempool_needed(device, now_ns, settings_policy().cooldown_ns), 0);
+    return mempool_needed(device, now_ns, settings_policy().cooldown_ns);
 }
 
 uint64_t trim_idle_bytes(struct device *device, uint64_t now_ns) {
@@ -85,7 +83,6 @@ void trim_before_weights(const void *caller) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     uint64_t idle = device ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED) : 0;
     if (idle > settings.min_gain_bytes && settings.mode == POLICY_FLUSH &&
-        !reclaim_is_below_threshold(device) &&
-        MUTANT(weights_before_idle, objects_inside(caller, "aimdo"), false))
+        !reclaim_is_below_threshold(device) && objects_inside(caller, "aimdo"))
         trim_after_oom(device, 0);
 }

@@ -51,8 +51,8 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes) {
 bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, bool allocator,
                           hook_forget_t forget) {
     bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget &&
-                   MUTANT(no_rescue, retry_on_full_card(bytes, allocator), false);
-    if (MUTANT(error_not_forgotten, rescued, false))
+                   retry_on_full_card(bytes, allocator);
+    if (rescued)
         forget();
     return rescued;
 }
@@ -76,7 +76,7 @@ bool hook_serve(const struct async_request *call, make_room_t *make_room, void *
 /* What is paged comes first: while the GPU may be asked still, and when no thread asks it any more.
  */
 bool hook_capture_begin(uint64_t stream) {
-    MUTANT(capture_not_prepared, serve_capture_prepare(), (void)0);
+    serve_capture_prepare();
     bool added = capture_begin(stream);
     serve_capture_begin();
     return added;

@@ -34,8 +34,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         result = real(p, n, align, hint, f);
     /* What compact keeps mapped keeps addresses. */
-    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY &&
-        MUTANT(addresses_kept, retry_after_oom(n), false))
+    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = real(p, n, align, hint, f);
     if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
@@ -227,8 +226,7 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     if (!ours && real)
         result = real(p, n, d, count);
     /* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
-    if (outermost && !ours && result == CUDA_ERROR_OUT_OF_MEMORY &&
-        MUTANT(access_asked_once, retry_after_oom(n), false))
+    if (outermost && !ours && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
         result = real(p, n, d, count);
     if (outermost && !ours && result == CUDA_SUCCESS)
         call_reached_driver();
@@ -240,7 +238,7 @@ CUresult cuMemExportToShareableHandle(void *os, CUmemGenericAllocationHandle h,
                                       CUmemAllocationHandleType t, unsigned long long f) {
     real_cuMemExportToShareableHandle_t real = REAL(cuMemExportToShareableHandle);
     hook_enter(ID_cuMemExportToShareableHandle);
-    bool ours = MUTANT(handle_reaches_driver, vhandle_is(h), false);
+    bool ours = vhandle_is(h);
     if (!ours)
         vmm_shared(h);
     CUresult result = ours ? vhandle_export() : real ? real(os, h, t, f) : MISSING_CUDA;
@@ -321,7 +319,7 @@ static bool engine_serves(void) {
 static CUresult map_tiles(real_cuMemMapArrayAsync_t real, CUarrayMapInfo *list, unsigned count,
                           CUstream s) {
     for (unsigned i = 0; engine_serves() && list && i < count; i++)
-        if (MUTANT(tiles_reach_driver, vhandle_is(list[i].memHandle.memHandle), false))
+        if (vhandle_is(list[i].memHandle.memHandle))
             return vhandle_export();
     CUresult result = real ? real(list, count, s) : MISSING_CUDA;
     for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)

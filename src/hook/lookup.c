@@ -31,7 +31,7 @@ static void *wrapper_of(enum real_id id) {
 static void *for_pointer(void *pointer) {
     real_find_driver();
     enum real_id id = real_of_pointer(pointer);
-    return id < REAL_COUNT ? wrappers[id] : MUTANT(entry_unseen, hook_stub_of(pointer), pointer);
+    return id < REAL_COUNT ? wrappers[id] : hook_stub_of(pointer);
 }
 
 /* --- who asks for pointers --- */

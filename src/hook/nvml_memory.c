@@ -2,7 +2,6 @@
 #include "hook/nvml_memory.h"
 
 #include "base/base.h"
-#include "base/mutant.h"
 #include "base/nvml.h"
 #include "cuda/limit.h"
 #include "cuda/real.h"
@@ -94,7 +93,7 @@ static void cut(nvml_card card, char *list, const char *end, size_t entry_bytes)
     for (char *at = list; at < end; at += entry_bytes) {
         struct holder *holder = (struct holder *)(void *)at;
         uint64_t *left = holder->pid == (unsigned)getpid() ? &own : &others;
-        if (MUTANT(more_listed_than_used, holder->bytes != ~0ull, false))
+        if (holder->bytes != ~0ull)
             *left -= holder->bytes = min_u64(holder->bytes, *left);
     }
 }

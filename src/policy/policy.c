@@ -2,7 +2,6 @@
 #include "policy/policy.h"
 
 #include "base/base.h"
-#include "base/mutant.h"
 
 static double used_percent(uint64_t total_bytes, uint64_t free_bytes, uint64_t request_bytes) {
     if (total_bytes == 0 || free_bytes > total_bytes)
@@ -27,7 +26,7 @@ static void update_arming(const struct policy_settings *settings, struct policy_
     double used = used_percent(total, reading->free_bytes, 0);
     if (used <= settings->threshold_percent - settings->hysteresis_percent)
         state->disarmed = false;
-    if (MUTANT(idle_never_arms, grown >= settings->hysteresis_percent, false))
+    if (grown >= settings->hysteresis_percent)
         state->disarmed = false;
 }
 
@@ -122,12 +121,12 @@ static uint64_t linger(const struct policy_settings *settings, const struct poli
     uint64_t linger_ns = times > POLICY_LINGER_PART
                              ? settings->quiet_ns
                              : (uint64_t)((double)usual_linger_ns(settings) * times);
-    return MUTANT(no_linger, linger_ns, 0);
+    return linger_ns;
 }
 
 uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, uint64_t work_ns,
                      uint64_t time_ns) {
-    if (MUTANT(never_slower, work_ns > time_ns / POLICY_MOST_WORK_PART, false))
+    if (work_ns > time_ns / POLICY_MOST_WORK_PART)
         return min_u64(max_u64(2 * pace_ns, usual_linger_ns(settings)), settings->quiet_ns);
     if (work_ns >= time_ns / POLICY_MOST_WORK_PART / 2)
         return pace_ns;
@@ -151,9 +150,7 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
         };
     return (struct policy_decay){
         .attached_ns = settings->cooldown_ns,
-        .attached_bytes =
-            MUTANT(below_threshold_too, minus_u64(excess(settings, idle), idle->retained_bytes),
-                   idle->attached_bytes),
+        .attached_bytes = minus_u64(excess(settings, idle), idle->retained_bytes),
         .retained_ns = given_up_ns,
     };
 }

@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/mutant.h"
 #include "base/process_stat.h"
 #include "base/secrets.h"
 #include "base/state_folder.h"
@@ -206,8 +205,7 @@ static void tell_where(void) {
 
 /* Not by a child that has the memory of its parent, as between vfork and exec. */
 static void note_end(int status) {
-    if (!recording_is_on() ||
-        MUTANT(child_ends_parent, store_file()->pid != (uint64_t)getpid(), false))
+    if (!recording_is_on() || store_file()->pid != (uint64_t)getpid())
         return;
     store_file()->end_status = (int64_t)(status & 0xff) << 8; /* as waitpid() gives it */
     figure_set(&store_file()->latest_ns, clock_ns());

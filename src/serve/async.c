@@ -98,13 +98,12 @@ static void bind_thread(enum real_id id, const struct device *device) {
     CUcontext current = NULL, primary = context_primary(device_index(device));
     if (real_table[id].library == CUDART && primary && real_current_context(&current) && !current &&
         device_current() == device)
-        MUTANT(pool_without_context, REAL(cuCtxSetCurrent)(primary), CUDA_SUCCESS);
+        REAL(cuCtxSetCurrent)(primary);
 }
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
 static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || !mode_wants_own_pool() ||
-        MUTANT(pool_in_capture, capture_includes(stream), false))
+    if (!bytes || !mode_wants_own_pool() || capture_includes(stream))
         return NULL;
     return device_current();
 }
@@ -113,7 +112,7 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
     uint64_t address;
     struct device *device = device_to_serve(call->bytes, call->stream);
     struct pool *pool = device ? open_pool(device) : NULL;
-    if (!pool || MUTANT(any_pool, !means_default(device, call->pool), false))
+    if (!pool || !means_default(device, call->pool))
         return SERVE_PASS;
     bind_thread(call->id, device);
     enum pool_answer answer = pool_take(pool, call->bytes, call->stream, &address);
@@ -178,7 +177,7 @@ void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute,
         *bytes += figures.page_high_bytes;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *bytes += MUTANT(pool_use_untold, figures.used_bytes, 0);
+        *bytes += figures.used_bytes;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
         *bytes = used_high(device, *bytes, figures.used_high_bytes);

@@ -16,8 +16,8 @@
 /* What is neither reserved nor free: pages of the pool of our own, and what this thread has made
  * for an expandable segment and not mapped yet. */
 static uint64_t elsewhere(const struct device *device) {
-    return MUTANT(made_is_free, thread_unmapped_handle_bytes(), 0) +
-           MUTANT(pool_is_free, __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED), 0);
+    return thread_unmapped_handle_bytes() +
+           __atomic_load_n(&device->own_pool.page_bytes, __ATOMIC_RELAXED);
 }
 
 struct capacity_reading capacity_reading_begins(void) {
@@ -38,8 +38,6 @@ struct capacity_reading capacity_reading_begins(void) {
 /* PyTorch will ask for pages for what it holds without any, what it has made and not mapped yet
  * included. */
 uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const struct meminfo *told) {
-    if (MUTANT(free_as_driver_says, false, true))
-        return told->free_bytes;
     if (reading->vm)
         return minus_u64(vm_free_as_told(reading->vm, told->spare_bytes, reading->before),
                          elsewhere(reading->device));
@@ -50,7 +48,7 @@ uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const str
 
 void capacity_before_refusal(void) {
     struct device *device = recording_is_on() ? device_current() : NULL;
-    if (MUTANT(given_up_beside_refusal, !device, true))
+    if (!device)
         return;
     struct vm *vm = device_vm(device);
     if (vm)
@@ -77,33 +75,29 @@ static bool card_has(struct device *device, struct vm *vm, uint64_t bytes, enum 
 static bool cache_is_empty(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
     return !device_releasable_bytes(device) &&
-           MUTANT(granted_while_pending,
-                  figure_get(&stats->active_bytes.current) ==
-                      figure_get(&stats->allocated_bytes.current),
-                  true);
+           figure_get(&stats->active_bytes.current) == figure_get(&stats->allocated_bytes.current);
 }
 
 /* Of its last step PyTorch may need one page only, and does not say so. A block that needed more
  * counts as allocated for ever: after one such, and for a block of one step, that is not risked. */
 static bool last_step_may_do(struct vm *vm, uint64_t made_bytes, uint64_t step_bytes) {
-    return made_bytes >= step_bytes &&
-           MUTANT(step_risked_again, !vm_figures(vm).failed_bytes, true) &&
-           MUTANT(step_backed_whole, vm_could_back(vm, made_bytes + PAGE_BYTES), false);
+    return made_bytes >= step_bytes && !vm_figures(vm).failed_bytes &&
+           vm_could_back(vm, made_bytes + PAGE_BYTES);
 }
 
 /* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.
  */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
     if (LIKELY(card_has(device, vm, bytes, MEMINFO_KNOWN)) ||
-        MUTANT(old_reading, card_has(device, vm, bytes, MEMINFO_ANSWER), false))
+        card_has(device, vm, bytes, MEMINFO_ANSWER))
         return false;
-    bool retried = MUTANT(retry_not_known, asked_again, false);
-    bool last = MUTANT(granted_early, retried || capture_active() || cache_is_empty(device), true);
-    uint64_t made_bytes = MUTANT(made_not_counted, thread_unmapped_handle_bytes(), 0);
+    bool retried = asked_again;
+    bool last = retried || capture_active() || cache_is_empty(device);
+    uint64_t made_bytes = thread_unmapped_handle_bytes();
     if (!last)
         return true;
     if (vm_could_back(vm, made_bytes + bytes) || last_step_may_do(vm, made_bytes, bytes))
         return false;
     bool given = retry_beyond_engine(device, made_bytes + bytes);
-    return MUTANT(granted_without_limit, !given || !vm_could_back(vm, made_bytes + bytes), false);
+    return !given || !vm_could_back(vm, made_bytes + bytes);
 }

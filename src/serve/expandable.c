@@ -61,7 +61,7 @@ static struct borrowed borrow(struct device *device) {
                         (unsigned)current == device_index(device);
     if (borrowed.possible)
         return borrowed;
-    borrowed.context = MUTANT(thread_without_context, context_primary(device_index(device)), NULL);
+    borrowed.context = context_primary(device_index(device));
     borrowed.set = borrowed.possible =
         borrowed.context && REAL(cuCtxSetCurrent)(borrowed.context) == CUDA_SUCCESS;
     return borrowed;
@@ -127,7 +127,7 @@ static CUresult ask_driver(const CUmemAllocationProp *properties) {
         retry_after_oom(PAGE_BYTES);
         answer = make_one(properties);
     }
-    return MUTANT(any_kind, answer, CUDA_SUCCESS);
+    return answer;
 }
 
 /* These answers hold for ever; any other error may be over with the next request. */
@@ -179,7 +179,7 @@ static bool has_books(struct vm *vm, unsigned device) {
         !vm_range_prepare(vm, vmm_range_largest_bytes()))
         atomic_store(&self.without_books[device], true);
     bool without = atomic_load_explicit(&self.without_books[device], memory_order_relaxed);
-    return MUTANT(range_without_books, !without, true);
+    return !without;
 }
 
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {

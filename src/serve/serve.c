@@ -10,7 +10,7 @@
 
 /* The default streams cannot be destroyed: the call fails, and they must be asked as before. */
 void serve_stream_gone(uint64_t stream) {
-    if (MUTANT(default_stream_goes, stream <= STREAM_PER_THREAD, false))
+    if (stream <= STREAM_PER_THREAD)
         return;
     async_stream_gone(stream);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {

@@ -2,7 +2,6 @@
  * goes in between would be taken for another process's. */
 #include "track/free_memory.h"
 
-#include "base/mutant.h"
 #include "track/moves.h"
 #include "track/recording.h"
 
@@ -20,7 +19,7 @@ static uint64_t held_outside_pools(const struct device *device) {
 static bool pool_is_known(const struct device *device) {
     uint64_t changes = __atomic_load_n(&device->pool.changes, __ATOMIC_ACQUIRE);
     uint64_t seen = __atomic_load_n(&device->pool.seen, __ATOMIC_RELAXED);
-    return MUTANT(grown_pool_is_others, changes == seen, true);
+    return changes == seen;
 }
 
 /* Where another thread takes or gives memory meanwhile the reading says nothing of others. */
@@ -37,7 +36,7 @@ static uint64_t used_bytes(const struct meminfo *read) {
 }
 
 static void note_memory(struct device *device, const struct meminfo *read, uint64_t held_bytes) {
-    int64_t spare_bytes = MUTANT(spare_cut_off, read->spare_bytes, (int64_t)read->free_bytes);
+    int64_t spare_bytes = read->spare_bytes;
     atomic_store(&device->memory.spare_and_held, spare_bytes + (int64_t)held_bytes);
     atomic_store(&device->memory.limited_bytes, read->limited_bytes);
     atomic_store(&device->memory.headroom_bytes, read->headroom_bytes);

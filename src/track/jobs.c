@@ -4,7 +4,6 @@
 #include "track/jobs.h"
 
 #include "base/log.h"
-#include "base/mutant.h"
 #include "base/text.h"
 #include "host/memory.h"
 #include "track/process_settings.h"
@@ -45,9 +44,7 @@ static uint64_t least_bytes(const struct device *device) {
  * rise, so a rise counts from the lowest point before it. */
 static void note_live(struct device *device, struct watch *watch, uint64_t top_bytes) {
     watch->live_seen = figure_get(&device->out->stats.live_bytes.current);
-    watch->peak_live =
-        max_u64(watch->peak_live,
-                MUTANT(job_peak_of_look, max_u64(watch->live_seen, top_bytes), watch->live_seen));
+    watch->peak_live = max_u64(watch->peak_live, max_u64(watch->live_seen, top_bytes));
     watch->rose = watch->rose || top_bytes >= watch->low_live + least_bytes(device);
     watch->low_live = min_u64(watch->low_live, watch->live_seen);
 }
@@ -111,7 +108,7 @@ static void judge(struct device *device, struct watch *watch, bool for_long) {
     bool fell = watch->peak_live >= watch->live_seen + least;
     bool rises = watch->rose || watch->live_seen >= watch->low_live + least;
     watch->at_work = rises && !(watch->rose && fell) && !for_long;
-    if (!MUTANT(load_is_job, watch->rose && fell, rises))
+    if (!(watch->rose && fell))
         return;
     struct vramgc_job job = describe(device, watch);
     uint64_t before = watch->left_live;
@@ -141,6 +138,6 @@ void jobs_conclude(void) {
         if (!device)
             continue;
         jobs_look(device, growth_take_top(&device->growth), now, now);
-        MUTANT(last_job_lost, judge(device, &self.watches[i], true), (void)0);
+        judge(device, &self.watches[i], true);
     }
 }

@@ -23,7 +23,7 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
                          uint64_t step_bytes) {
     uint64_t there_bytes = refusal->free_bytes + refusal->idle_bytes;
     uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
-    if (MUTANT(full_as_unknown, !refusal->total_bytes, !there_bytes)) /* it was never read */
+    if (!refusal->total_bytes) /* it was never read */
         return VRAMGC_REFUSAL_UNKNOWN;
     if (refusal->free_bytes >= steps * step_bytes)
         return VRAMGC_REFUSAL_DRIVER;
@@ -63,8 +63,7 @@ static void note_as_seen(struct device *device) {
 static void tell_as_seen(struct vramgc_refusal *refusal) {
     const struct thread_oom *oom = &thread_state.oom;
     struct device *device = device_if_ready(refusal->device);
-    if (MUTANT(own_as_drivers, refusal->cause != VRAMGC_REFUSAL_DRIVER, true) || !device ||
-        !device_vm(device))
+    if (refusal->cause != VRAMGC_REFUSAL_DRIVER || !device || !device_vm(device))
         return;
     refusal->free_bytes = oom->seen_free_bytes;
     refusal->idle_bytes = oom->seen_idle_bytes;
@@ -157,7 +156,7 @@ void oom_card_read(void) {
 void oom_pool_trimmed(void) {
     struct thread_oom *oom = &thread_state.oom;
     oom->pool_trimmed = oom_is_open() && !oom->of_page && !oom->card_read;
-    if (MUTANT(trimmed_goes_on, !oom->pool_trimmed, false)) /* the program did, not PyTorch */
+    if (!oom->pool_trimmed) /* the program did, not PyTorch */
         oom->told.sequence = 0;
 }
 
@@ -181,7 +180,7 @@ static void became_error(const struct vramgc_refusal *refusal) {
 /* The error has ended the function that had the latest block: nothing went on. */
 void oom_block_freed(uint64_t address) {
     struct thread_oom *oom = &thread_state.oom;
-    if (MUTANT(unwound_goes_on, oom->told_block == address, false))
+    if (oom->told_block == address)
         oom->told.sequence = 0;
 }
 
@@ -189,7 +188,7 @@ void oom_block_freed(uint64_t address) {
  * without the memory. Where PyTorch has caught it Python handles what it handled before. */
 static bool is_handled(void) {
     uint64_t error = names_error();
-    return MUTANT(handled_goes_on, error && error != thread_state.oom.told_error, false);
+    return error && error != thread_state.oom.told_error;
 }
 
 void oom_asked_anew(void) {
@@ -210,7 +209,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
     struct vramgc_refusal refusal = describe(device, id, bytes);
     refusal.cause = cause_of(&refusal, bytes, 1);
     refusal.reported = reported;
-    bool last = MUTANT(pool_retry_is_new, pool_asked_again(id, bytes), false);
+    bool last = pool_asked_again(id, bytes);
     if (last)
         oom->state = OOM_ASKED_AGAIN;
     file(device, &refusal, false);

@@ -58,7 +58,7 @@ static void tell(unsigned device) {
         if (uncounted && batch.vm) /* any thread's own stream: only the whole context tells */
             vm_stream_add(batch.vm, STREAM_PER_THREAD);
         for (size_t i = 0; i < batch.count; i++)
-            MUTANT(default_stream_only, vm_stream_add(batch.vm, batch.streams[i]), (void)0);
+            vm_stream_add(batch.vm, batch.streams[i]);
     } while (batch.count == BATCH);
 }
 
@@ -104,7 +104,7 @@ static void made(uint64_t stream, bool followable) {
     lock_take(&self.lock);
     if (!followable || !hashmap_put(&self.streams, &entry, NULL))
         self.uncounted[index] = true;
-    struct vm *vm = MUTANT(later_streams_unknown, self.follows[index], NULL);
+    struct vm *vm = self.follows[index];
     bool followed = vm && (vm_context(vm) == entry.context || !followable);
     lock_give(&self.lock);
     if (followed && recording_is_on())

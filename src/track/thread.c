@@ -31,8 +31,8 @@ void thread_segment_freed(struct device *device) {
     struct thread_state *thread = &thread_state;
     if (!device_vm(device) || thread->is_ours || oom_is_open())
         return;
-    if (MUTANT(emptied_goes_on, true, false))
-        thread->oom.told.sequence = 0; /* as who has seen the error does: nothing went on */
+    /* As who has seen the error does: nothing went on. */
+    thread->oom.told.sequence = 0;
     if (thread->since_block.emptied)
         return;
     thread->since_block.emptied = true;

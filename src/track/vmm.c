@@ -45,7 +45,7 @@ CHILD_OPENS(self.lock);
 
 static void count(const struct hashmap_entry *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
-    if (!device || MUTANT(virtual_is_held, vhandle_is(physical->key), false))
+    if (!device || vhandle_is(physical->key))
         return;
     struct vramgc_device_stats *stats = &device->out->stats;
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_add : gauge_subtract;
@@ -250,7 +250,7 @@ enum vmm_cache vmm_cache(uint64_t handle, struct vmm_handle *out) {
         *out = (struct vmm_handle){.device = entry->device, .bytes = entry->bytes, .held = true};
         entry->flags |= FLAG_CACHED;
         answer = VMM_CACHE_DONE;
-        take_from_ahead(MUTANT(cached_still_ahead, out->bytes, 0));
+        take_from_ahead(out->bytes);
     }
     lock_give(&self.lock);
     return answer;
@@ -277,7 +277,7 @@ void vmm_taken_again(uint64_t handle, uint64_t bytes, struct device *device) {
 }
 
 void vmm_shared(uint64_t handle) {
-    change_flags(handle, MUTANT(shared_forgotten, FLAG_SHARED, 0), 0);
+    change_flags(handle, FLAG_SHARED, 0);
 }
 
 bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
@@ -439,7 +439,7 @@ unsigned vmm_lent(uint64_t address, unsigned *library) {
     lock_take(&self.lock);
     struct hashmap_entry *mapping = mapping_around(address, self.longest_lent_bytes);
     const struct hashmap_entry *of = mapping ? hashmap_find(&self.handles, mapping->link) : NULL;
-    if (MUTANT(lent_counts_twice, of && !(of->flags & (FLAG_ALLOCATOR | FLAG_IMPORTED)), false)) {
+    if (of && !(of->flags & (FLAG_ALLOCATOR | FLAG_IMPORTED))) {
         lent = VMM_LENT | mapping->flags | (of->flags & VMM_FOR_STEP);
         *library = of->flags >> LIBRARY_SHIFT;
         mapping->flags = 0;

@@ -17,8 +17,7 @@ static struct run next_closed(const struct vm *vm, struct page_segment *segment,
     while (*next < end) {
         const struct page *page = page_lead(&segment->pages[*next]);
         size_t first = (size_t)(page - segment->pages), behind = first + page_npages(page);
-        bool closed =
-            page->state == PAGE_MAPPED && MUTANT(never_opened, page->open_to < run.devices, false);
+        bool closed = page->state == PAGE_MAPPED && page->open_to < run.devices;
         if (!closed && run.count)
             break;
         if (closed && !run.count)
@@ -108,7 +107,7 @@ static struct run hold_next(struct vm *vm, uint64_t from) {
         run = next_closed(vm, segment, &next, segment->page_count);
     }
     for (size_t i = run.first; i < run.first + run.count; i++)
-        run.segment->pages[i].opening = MUTANT(opening_page_goes, true, false);
+        run.segment->pages[i].opening = true;
     vm->opening += run.count;
     lock_give(&vm->lock);
     return run;
@@ -162,7 +161,7 @@ bool vm_add_peer(struct vm *vm, unsigned device) {
         vm->peers.list[vm->peers.count++] = vm_access_desc(device);
     lock_give(&vm->lock);
     CUstreamCaptureMode before = capture_mode_relax();
-    bool opened = known || (room && MUTANT(mapped_stay_closed, open_mapped(vm), true));
+    bool opened = known || (room && open_mapped(vm));
     capture_mode_set(before);
     lock_take(&vm->lock);
     if (room && !opened) /* what has been opened for it may stay so */

@@ -307,7 +307,7 @@ static struct chunk *best_fit(struct arena *arena, enum zone zone, uint64_t byte
     struct chunk *chunk = node ? chunk_of(node) : NULL;
     bool is_rest = chunk && !chunk->after;
     struct chunk *edge = is_rest ? extend_edge(arena, chunk, bytes, owner) : NULL;
-    return MUTANT(edge_not_extended, edge, NULL) ? edge : chunk;
+    return edge ? edge : chunk;
 }
 
 /* The rest of the chunk stays what it is, and where it is in the queue. */

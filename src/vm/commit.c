@@ -47,10 +47,10 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
     bool behind = block.behind && segment->pages[block.behind].attached;
-    block.end = block.live_end + MUTANT(behind_not_mapped, behind, false);
+    block.end = block.live_end + behind;
     /* A block that ends where this one begins has its page behind it before them. */
     uint64_t begin = address - segment->address;
-    uint64_t reach = MUTANT(behind_in_extent, OVERREAD_BYTES, 0);
+    uint64_t reach = OVERREAD_BYTES;
     block.inner_first = begin ? (begin - 1 + reach) / PAGE_BYTES + 1 : 0;
     block.inner_end = (begin + bytes) / PAGE_BYTES;
     return block;
@@ -66,9 +66,7 @@ static bool is_missing(const struct page *page) {
 static size_t missing_run(const struct block *block, size_t most, size_t end) {
     const struct page *pages = block->segment->pages;
     size_t run = 0;
-    while (run < most && block->next + run < end &&
-           MUTANT(extent_over_busy, is_missing(&pages[block->next + run]),
-                  pages[block->next + run].attached))
+    while (run < most && block->next + run < end && is_missing(&pages[block->next + run]))
         run++;
     return run;
 }
@@ -76,7 +74,7 @@ static size_t missing_run(const struct block *block, size_t most, size_t end) {
 /* The pages of the extent that the next missing page gets. */
 static size_t extent_for(const struct block *block) {
     bool inner = block->next >= block->inner_first;
-    size_t end = MUTANT(extent_beyond_block, block->inner_end, block->segment->page_count);
+    size_t end = block->inner_end;
     return max_u64(inner ? missing_run(block, block->largest, end) : 0, 1);
 }
 
@@ -86,11 +84,10 @@ static struct extent claim(struct vm *vm, struct block *block) {
     lock_take(&vm->lock);
     while (block->next < block->end && !extent.page) {
         struct page *page = &block->segment->pages[block->next];
-        if (MUTANT(busy_not_awaited, page->state == PAGE_BUSY && page->attached, false)) {
+        if (page->state == PAGE_BUSY && page->attached) {
             unsigned rings = bell_rings(&vm->arrived);
             lock_give(&vm->lock);
-            if (MUTANT(page_spun_for, true, false))
-                bell_wait(&vm->arrived, rings);
+            bell_wait(&vm->arrived, rings);
             lock_take(&vm->lock);
             continue;
         }
@@ -151,17 +148,16 @@ static size_t count_missing(struct vm *vm, const struct block *block) {
 
 static size_t largest_extent(const struct room *room) {
     uint64_t part = max_u64(room->total_bytes / DEVICE_PART / PAGE_BYTES, 1);
-    return MUTANT(extent_of_any_size, min_u64(LARGEST_EXTENT, part), LARGEST_EXTENT);
+    return min_u64(LARGEST_EXTENT, part);
 }
 
 /* Whether more would be physical than PyTorch has reserved though it has given some up. */
 static bool would_exceed(struct vm *vm, size_t wanted) {
     lock_take(&vm->lock);
-    bool exceeds =
-        MUTANT(exceeds_always, vm->cache.physical_pages + wanted > vm->table.attached_pages, true);
+    bool exceeds = vm->cache.physical_pages + wanted > vm->table.attached_pages;
     bool given_up = vm->table.idle_pages[IDLE_RETAINED] > 0;
     lock_give(&vm->lock);
-    return MUTANT(exceeds_never, wanted && given_up && exceeds, false);
+    return wanted && given_up && exceeds;
 }
 
 static void note_move(struct vm *vm, uint64_t now_ns) {
@@ -178,11 +174,10 @@ static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, MEMINFO_KNOWN);
     block->largest = largest_extent(&room);
     lock_take(&vm->lock);
-    size_t wanted =
-        minus_u64(block->missing, MUTANT(cached_not_counted, vm->cache.cached_pages, 0));
+    size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);
     uint64_t now_ns = clock_ns();
-    size_t retained = MUTANT(given_up_not_used, vm_decommit_fenced(vm, IDLE_RETAINED, wanted), 0);
+    size_t retained = vm_decommit_fenced(vm, IDLE_RETAINED, wanted);
     if (retained || wanted < block->missing)
         note_move(vm, now_ns);
     wanted = minus_u64(wanted, retained);
@@ -200,7 +195,7 @@ static bool map_extents(struct vm *vm, struct block *block) {
             continue;
         if (extent.npages == 1 || !vm_lacks_memory())
             return false;
-        block->largest = MUTANT(single_after_refusal, extent.npages / 2, 1);
+        block->largest = extent.npages / 2;
     }
     return true;
 }
@@ -238,9 +233,9 @@ static bool map_missing(struct vm *vm, struct block *block) {
     if (block->missing)
         use_idle(vm, block);
     while (!map_extents(vm, block) || !open_pages(vm, block)) {
-        bool again = vm_ask_again(vm, &attempts) ||
-                     MUTANT(own_behind_kept, vm_lacks_memory() && give_up_behind(vm, block), false);
-        if (MUTANT(closed_pages_stay, !again || attempts > 1, false))
+        bool again =
+            vm_ask_again(vm, &attempts) || (vm_lacks_memory() && give_up_behind(vm, block));
+        if (!again || attempts > 1)
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
         if (!again)
             return false;
@@ -263,8 +258,7 @@ static bool is_partly_used(const struct block *block, const struct page *lead) {
 /* Only those at the block's first and last page, and behind it, can be such. */
 enum { ENDS = 3 };
 static struct page *extent_at(const struct block *block, size_t end) {
-    const size_t pages[ENDS] = {block->first, block->live_end - 1,
-                                MUTANT(behind_keeps_extent, block->end, block->live_end) - 1};
+    const size_t pages[ENDS] = {block->first, block->live_end - 1, block->end - 1};
     return page_lead(&block->segment->pages[pages[end]]);
 }
 
@@ -319,7 +313,7 @@ static void end_use(struct vm *vm, const struct block *block, bool done, bool pi
         mark_idle(vm, block);
     else
         note_spare(block);
-    if (MUTANT(capture_not_pinned, done && pin, false))
+    if (done && pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
     lock_give(&vm->lock);
 }
@@ -375,7 +369,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     bool partly = false, there = true;
     if (segment) {
         block = block_at(segment, address, bytes);
-        partly = MUTANT(never_replaced, uses_parts(&block), false);
+        partly = uses_parts(&block);
         there = partly || mark_live(vm, &block);
         if (there && !partly)
             note_spare(&block);
@@ -410,7 +404,6 @@ void vm_pin_live(struct vm *vm) {
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
     struct room room = vm_room(vm, MEMINFO_KNOWN);
-    if (MUTANT(capture_not_waited, vm_newly_idle(vm), false) &&
-        MUTANT(capture_always_waited, vm_idle_bytes(vm) > room.free_bytes, true))
+    if (vm_newly_idle(vm) && vm_idle_bytes(vm) > room.free_bytes)
         vm_fence_wait_briefly(vm);
 }

@@ -54,7 +54,7 @@ struct excess {
 static struct excess excess(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     struct excess excess = {0};
     lock_take(&vm->lock);
-    bool quiet = MUTANT(never_at_rest, after(vm->moved_ns, limits->retained_ns) <= now_ns, false);
+    bool quiet = after(vm->moved_ns, limits->retained_ns) <= now_ns;
     excess.cached =
         vm_cache_pages_since(vm, quiet ? now_ns : minus_u64(now_ns, limits->retained_ns));
     if (quiet || after(vm->looked_ns, limits->retained_ns) <= now_ns) {
@@ -85,13 +85,11 @@ static struct decayed decay(struct vm *vm, const struct decay_limits *limits, ui
     vm_fence_poll(vm, true);
     struct batches batches = {clock_ns(), FIRST};
     do {
-        batch = decay_batch(vm, IDLE_RETAINED, now_ns,
-                            MUTANT(needed_too, minus_u64(much.retained, retained), SIZE_MAX),
+        batch = decay_batch(vm, IDLE_RETAINED, now_ns, minus_u64(much.retained, retained),
                             batches.extents);
         retained += batch;
         if (!batch) {
-            batch = decay_batch(vm, IDLE_ATTACHED, attached_since,
-                                MUTANT(decay_without_bound, minus_u64(most, attached), SIZE_MAX),
+            batch = decay_batch(vm, IDLE_ATTACHED, attached_since, minus_u64(most, attached),
                                 batches.extents);
             attached += batch;
         }

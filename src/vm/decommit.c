@@ -111,11 +111,11 @@ enum { ATTEMPTS = 3 };
 /* One refused call is not the end. Mapping takes memory, too: all that is idle goes back. A device
  * that cannot say what it has left is taken at its best. */
 bool vm_ask_again(struct vm *vm, unsigned *attempts) {
-    if (!vm_lacks_memory() || MUTANT(never_again, ++*attempts >= ATTEMPTS, true))
+    if (!vm_lacks_memory() || ++*attempts >= ATTEMPTS)
         return false;
     vm_give_up_behind(vm);
-    MUTANT(idle_kept, vm_reclaim_now(vm, UINT64_MAX), 0);
+    vm_reclaim_now(vm, UINT64_MAX);
     struct room room = vm_room(vm, MEMINFO_ANEW);
-    return vm_lacks_memory() && (!room.total_bytes || room.free_bytes >= PAGE_BYTES ||
-                                 MUTANT(host_asked_once, vm_may_spill(vm), false));
+    return vm_lacks_memory() &&
+           (!room.total_bytes || room.free_bytes >= PAGE_BYTES || vm_may_spill(vm));
 }

@@ -29,7 +29,7 @@ struct question {
 };
 
 static bool captures(bool (*capturing)(void)) {
-    return MUTANT(asks_in_capture, capturing && capturing(), false);
+    return capturing && capturing();
 }
 
 static struct question begin_asking(CUcontext context, bool (*capturing)(void)) {
@@ -37,8 +37,7 @@ static struct question begin_asking(CUcontext context, bool (*capturing)(void)) 
     atomic_fetch_add(&self.asking, 1);
     question.possible =
         !captures(capturing) && real_current_context(&question.before) &&
-        (question.before == context ||
-         MUTANT(other_context, REAL(cuCtxSetCurrent)(context) == CUDA_SUCCESS, true));
+        (question.before == context || REAL(cuCtxSetCurrent)(context) == CUDA_SUCCESS);
     return question;
 }
 
@@ -70,9 +69,8 @@ static void wait_for_answers(atomic_uint *count) {
 /* A thread that waits for longer than a moment is inside the driver, and called it before the
  * capture began. */
 void vm_capture_begin(void) {
-    if (MUTANT(capture_while_asking, true, false))
-        wait_for_answers(&self.asking);
-    for (int i = 0; MUTANT(capture_while_waiting, i < PATIENCE, false) && self.waiting; i++)
+    wait_for_answers(&self.asking);
+    for (int i = 0; (i < PATIENCE) && self.waiting; i++)
         nanosleep(&step, NULL);
 }
 
@@ -192,14 +190,12 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_give(&vm->lock);
     if (!known)
         return;
-    if (MUTANT(asked_stream_goes, true, false))
-        wait_for_answers(&self.asking);
+    wait_for_answers(&self.asking);
     struct question question = begin_asking(vm->context, vm->capturing);
     bool recorded = question.possible && record(vm, slot);
     end_asking(&question);
     lock_take(&vm->lock);
-    vm->streams.slots[slot].state =
-        MUTANT(last_work_forgotten, recorded, false) ? SLOT_GONE : SLOT_FREE;
+    vm->streams.slots[slot].state = recorded ? SLOT_GONE : SLOT_FREE;
     vm->streams.gone += vm->streams.slots[slot].state == SLOT_GONE;
     vm->streams.sync_context = vm->streams.sync_context || !recorded;
     vm->streams.going--;
@@ -229,7 +225,7 @@ static void fenced(struct vm *vm, uint64_t epoch) {
 
 /* Events on the streams we know do not tell. The lock must be held. */
 static bool needs_sync_context(const struct vm *vm) {
-    return vm->streams.sync_context || MUTANT(gone_stream_asked, vm->streams.going, 0);
+    return vm->streams.sync_context || vm->streams.going;
 }
 
 static void count_wait(struct vm *vm) {
@@ -244,7 +240,7 @@ static bool wait_for(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_
     struct question question = begin_asking(vm->context, vm->capturing);
     if (question.possible)
         count_wait(vm);
-    atomic_uint *waiting = MUTANT(stream_waits_for_gpu, &self.waiting, &self.asking);
+    atomic_uint *waiting = &self.waiting;
     atomic_fetch_add(waiting, 1);
     count_off(&self.asking);
     bool over = question.possible && wait(vm) == CUDA_SUCCESS;
@@ -257,7 +253,7 @@ static bool wait_for(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_
 
 static CUresult all(const struct vm *vm) {
     (void)vm;
-    return MUTANT(gpu_not_waited, REAL(cuCtxSynchronize)(), CUDA_SUCCESS);
+    return REAL(cuCtxSynchronize)();
 }
 
 bool vm_fence_wait(struct vm *vm) {
@@ -312,7 +308,7 @@ static bool begin(struct vm *vm) {
     fence->streams = fence->context_pending && !vm->streams.gone ? 0 : vm->streams.count;
     lock_give(&vm->lock);
     possible = possible || fence->context_pending;
-    for (size_t i = 0; possible && i < MUTANT(one_stream_asked, fence->streams, 1); i++)
+    for (size_t i = 0; possible && i < fence->streams; i++)
         possible = begin_one(vm, i, fence->context_pending);
     fence->pending = possible;
     return possible;
@@ -345,7 +341,7 @@ static bool all_passed(struct vm *vm) {
 
 static void end_if_passed(struct vm *vm) {
     struct fence *fence = &vm->fence;
-    if (MUTANT(events_not_asked, all_passed(vm), true)) {
+    if (all_passed(vm)) {
         fence->pending = false;
         atomic_store(&fence->vain, false);
         fenced(vm, fence->epoch);
@@ -390,7 +386,7 @@ static bool has_nothing_to_do(struct vm *vm) {
 }
 
 bool vm_may_unmap(struct vm *vm) {
-    if (MUTANT(unmaps_beside_work, LIKELY(!vm->at_rest), true))
+    if (LIKELY(!vm->at_rest))
         return true;
     if (atomic_exchange(&vm->fence.taken, 1))
         return false; /* another thread looks */
@@ -404,8 +400,7 @@ bool vm_may_unmap(struct vm *vm) {
 
 /* Another thread that looks may have begun before what is idle now was. */
 void vm_fence_poll_in_turn(struct vm *vm) {
-    if (MUTANT(poll_out_of_turn, true, false))
-        wait_for_answers(&vm->fence.taken);
+    wait_for_answers(&vm->fence.taken);
     vm_fence_poll(vm, false);
 }
 
@@ -425,7 +420,7 @@ void vm_fence_poll(struct vm *vm, bool may_wait) {
 bool vm_fence_wait_briefly(struct vm *vm) {
     uint64_t epoch = vm_epoch(vm);
     bool over = false;
-    for (int i = 0; !over && MUTANT(waits_without_end, i < PATIENCE, true); i++) {
+    for (int i = 0; !over && i < PATIENCE; i++) {
         vm_fence_poll(vm, false);
         over = vm_fenced_epoch(vm) >= epoch;
         if (over || atomic_load(&vm->fence.vain) || captures(vm->capturing))

@@ -7,7 +7,7 @@ static bool more_may_come(struct vm *vm, uint64_t then) {
     lock_take(&vm->lock);
     const struct host_memory *host = &vm->host;
     bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
-    bool more = MUTANT(landing_not_awaited, coming || vm->landed != then, false);
+    bool more = coming || vm->landed != then;
     unsigned rings = bell_rings(&vm->arrived);
     lock_give(&vm->lock);
     if (coming)

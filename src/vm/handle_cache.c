@@ -135,7 +135,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     lock_take(&vm->lock);
     vm->in_flight -= npages;
     vm->cache.moving--;
-    if (MUTANT(handle_forgotten, released, true)) {
+    if (released) {
         vm->cache.sizes[size].total--;
         vm->cache.physical_pages -= npages;
         vm->landed++;
@@ -160,8 +160,7 @@ size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
 
 size_t vm_cache_decay(struct vm *vm, size_t want) {
     size_t released = 0, npages = 1;
-    while (released < want && npages &&
-           MUTANT(decay_beside_readers, !atomic_load(&vm->cache.readers), true)) {
+    while (released < want && npages && !atomic_load(&vm->cache.readers)) {
         npages = release_one(vm, want - released, 0);
         released += npages;
     }

@@ -171,7 +171,7 @@ static void unlist(struct page_table *table, struct page *page) {
 /* PyTorch may have given up a part of it: then it goes with that part. */
 static enum page_idle list_of(const struct page *lead) {
     for (const struct page *page = lead; page < lead + lead->npages; page++)
-        if (MUTANT(part_not_given_up, !page->attached, false) || lead->segment->ended)
+        if (!page->attached || lead->segment->ended)
             return IDLE_RETAINED;
     return IDLE_ATTACHED;
 }
@@ -208,8 +208,7 @@ static void relist_idle(struct page_table *table, struct page_segment *segment, 
 }
 
 static bool in_use(const struct page *page) {
-    return page->live || page->pinned ||
-           MUTANT(behind_is_idle, page->behind && page->attached, false);
+    return page->live || page->pinned || (page->behind && page->attached);
 }
 
 /* Of a mapped extent one page more, or one less, is in use. */
@@ -227,7 +226,7 @@ static void goes_out_of_use(struct page_table *table, struct page *page) {
     if (page->state != PAGE_MAPPED)
         return;
     lead->used--;
-    if (MUTANT(idle_in_part, lead->used == 0, lead->idle == IDLE_NOT))
+    if (lead->used == 0)
         append(table, lead, list_of(lead));
 }
 
@@ -355,7 +354,7 @@ void page_table_retain_uncounted(struct page_table *table) {
         struct page *page = table->idle[IDLE_ATTACHED][size].oldest, *newer;
         for (; page; page = newer) {
             newer = page->newer;
-            if (MUTANT(trim_takes_all, !page->segment->range || page->segment->counted, false))
+            if (!page->segment->range || page->segment->counted)
                 continue;
             unlist(table, page);
             append(table, page, IDLE_RETAINED);
@@ -408,14 +407,13 @@ void page_table_end(struct page_table *table, struct page_segment *segment) {
     if (!segment->range)
         count_attached(table, segment, -(int64_t)segment->page_count);
     retain(table, segment);
-    if (MUTANT(mapped_range_goes, !segment->filled_count, true))
+    if (!segment->filled_count)
         goes(table, segment);
 }
 
 static bool can_revive(const struct page_table *table, const struct page_segment *segment,
                        uint64_t stream, bool in_order) {
-    return (in_order && segment->stream == stream) ||
-           MUTANT(revived_early, segment->end_epoch <= table->fenced_epoch, true);
+    return (in_order && segment->stream == stream) || segment->end_epoch <= table->fenced_epoch;
 }
 
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
@@ -495,6 +493,5 @@ void page_table_pin_live(struct page_table *table) {
     for (size_t i = 0; i < table->segment_count; i++)
         for (size_t page = 0; table->segments[i]->counted && page < table->segments[i]->page_count;
              page++)
-            table->segments[i]->pages[page].pinned |=
-                MUTANT(live_not_pinned, table->segments[i]->pages[page].live > 0, false);
+            table->segments[i]->pages[page].pinned |= table->segments[i]->pages[page].live > 0;
 }

@@ -132,7 +132,7 @@ static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) 
 static struct arena_block place(struct pool *pool, uint64_t bytes, uint64_t owner) {
     uint64_t fenced = vm_fenced_epoch(pool->vm);
     lock_take(&pool->lock);
-    arena_fence(pool->arena, MUTANT(pool_not_fenced, fenced, UINT64_MAX));
+    arena_fence(pool->arena, fenced);
     uint64_t address = arena_take(pool->arena, bytes, owner);
     struct arena_block block = arena_find(pool->arena, address);
     lock_give(&pool->lock);
@@ -148,8 +148,7 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
         struct arena_block block = place(pool, bytes, owner);
         if (!block.chunk)
             return first ? POOL_FULL : POOL_NOT_OURS;
-        if (MUTANT(pool_without_pages, vm_commit(pool->vm, block.address, block.bytes, false),
-                   true)) {
+        if (vm_commit(pool->vm, block.address, block.bytes, false)) {
             *address = block.address;
             return POOL_TAKEN;
         }
@@ -176,7 +175,7 @@ enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, u
     stream = only_name(stream);
     if (!is_ours(pool, stream))
         return POOL_NOT_OURS;
-    if (MUTANT(pool_fills_card, in_vain(pool, bytes), false))
+    if (in_vain(pool, bytes))
         return POOL_FULL;
     uint64_t owner = owner_name(stream);
     ask_about_others(pool, bytes, owner);
@@ -204,8 +203,8 @@ bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
     struct arena_block block = claim(pool, address);
     if (!block.chunk)
         return false;
-    MUTANT(pool_never_idle, vm_mark_idle(pool->vm, block.address, block.bytes), (void)0);
-    give(pool, &block, MUTANT(pool_one_owner, ours ? owner_name(stream) : STREAM_NONE, 0));
+    vm_mark_idle(pool->vm, block.address, block.bytes);
+    give(pool, &block, ours ? owner_name(stream) : STREAM_NONE);
     return true;
 }
 

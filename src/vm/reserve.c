@@ -32,8 +32,7 @@ bool vm_could_back(struct vm *vm, uint64_t bytes) {
         return true;
     vm_give_up_behind(vm);
     uint64_t at_hand = at_hand_bytes(vm);
-    return at_hand + room.free_bytes >= bytes ||
-           MUTANT(reading_believed, driver_has(vm, bytes - at_hand), false);
+    return at_hand + room.free_bytes >= bytes || driver_has(vm, bytes - at_hand);
 }
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */
@@ -91,7 +90,7 @@ static uint64_t revive_fenced(struct vm *vm, uint64_t bytes, uint64_t stream) {
 static uint64_t reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     CUdeviceptr address = 0;
     bool granted = false;
-    for (int attempts = 0; !granted && attempts < MUTANT(addresses_asked_once, 2, 1); attempts++) {
+    for (int attempts = 0; !granted && attempts < 2; attempts++) {
         vm_called(vm);
         granted = REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS;
     }

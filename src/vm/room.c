@@ -44,7 +44,7 @@ static bool make_reading(struct vm *vm, struct reading *reading, unsigned readin
         if (result != CUDA_SUCCESS)
             return false;
         reading->physical_pages = min_u64(reading->physical_pages, physical_pages(vm));
-        fits = MUTANT(reading_beside_moves, before && before == vm_moves(vm), true);
+        fits = before && before == vm_moves(vm);
     }
     reading->card.age.beside = !fits;
     return true;
@@ -85,15 +85,14 @@ struct room vm_room(struct vm *vm, enum meminfo_need need) {
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     if (!room->total_bytes)
         return UINT64_MAX; /* not known */
-    double above =
-        (double)room->total_bytes * MUTANT(no_threshold, 100 - vm->threshold_percent, 0) / 100;
+    double above = (double)room->total_bytes * (100 - vm->threshold_percent) / 100;
     return minus_u64(room->free_bytes, (uint64_t)above);
 }
 
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
  * blocks out again. */
 static uint64_t free_as_reserved(const struct vm *vm, int64_t spare_bytes) {
-    uint64_t failed_bytes = MUTANT(failed_forgotten, vm->figures.failed_bytes, 0);
+    uint64_t failed_bytes = vm->figures.failed_bytes;
     int64_t ours = (int64_t)(vm->cache.physical_pages * PAGE_BYTES + failed_bytes);
     return at_least_0(spare_bytes + ours - (int64_t)(vm->table.reserved_pages * PAGE_BYTES));
 }
@@ -103,7 +102,7 @@ static uint64_t free_as_read(struct vm *vm) {
     struct room room = room_now(vm); /* of the pages that are counted here */
     uint64_t bytes = free_as_reserved(vm, room.spare_bytes);
     lock_give(&vm->lock);
-    return room.total_bytes ? bytes : MUTANT(unknown_as_none, UINT64_MAX, 0);
+    return room.total_bytes ? bytes : UINT64_MAX;
 }
 
 uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need) {
@@ -120,7 +119,7 @@ uint64_t vm_free_as_seen(struct vm *vm, int64_t spare_bytes) {
 
 uint64_t vm_free_as_told(struct vm *vm, int64_t spare_bytes, uint64_t before) {
     lock_take(&vm->lock);
-    bool fits = before == MUTANT(told_beside_moves, moves(vm), before);
+    bool fits = before == moves(vm);
     uint64_t bytes = free_as_reserved(vm, spare_bytes);
     lock_give(&vm->lock);
     if (fits && before)

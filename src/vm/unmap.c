@@ -16,8 +16,7 @@ static void sort(struct page **list, size_t count) {
 /* How many of the extents from i on follow each other without a gap. */
 static size_t run_length(struct page *const *list, size_t i, size_t count) {
     size_t n = 1;
-    while (MUTANT(unmapped_one_by_one, i + n < count, false) &&
-           list[i + n] == list[i + n - 1] + list[i + n - 1]->npages &&
+    while (i + n < count && list[i + n] == list[i + n - 1] + list[i + n - 1]->npages &&
            list[i]->segment == list[i + n]->segment)
         n++;
     return n;

@@ -89,7 +89,7 @@ static void exceed(struct choice *choice) {
 
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
                           struct page **out, size_t room) {
-    struct choice choice = {.epoch = MUTANT(unfenced_victim, table->fenced_epoch, UINT64_MAX),
+    struct choice choice = {.epoch = table->fenced_epoch,
                             .idle_since_ns = victims->idle_since_ns,
                             .out = out,
                             .left = victims->want};
@@ -108,8 +108,7 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
 }
 
 bool page_table_try_victim(struct page_table *table, struct page *page) {
-    if (page->idle == IDLE_NOT ||
-        MUTANT(replaced_early, page->idle_epoch > table->fenced_epoch, false) || page->opening)
+    if (page->idle == IDLE_NOT || page->idle_epoch > table->fenced_epoch || page->opening)
         return false;
     page_table_take_victim(table, page);
     return true;

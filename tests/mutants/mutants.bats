@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Takes the care out of the source, one place at a time, and sees tests fail: so each place is needed, and the tests can fail. The
-# places are those that the source names, MUTANT(name, right, wrong): see src/base/mutant.h. `make mutants-check` builds what this needs.
+# places are those of the tables here, *.mutants (see ../README.md). `make mutants-check` builds what this needs.
 load ../surroundings
 
 setup() {

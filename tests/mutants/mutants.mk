@@ -1,8 +1,14 @@
-# mutants.mk: sees that the tests can fail: one build holds each wrong line that src/base/mutant.h names, VRAMGC_MUTANT chooses one.
+# mutants.mk: sees that the tests can fail: one build of a copy holds each wrong line of the tables here, VRAMGC_MUTANT chooses one.
+
+MUTANTS := build/mutants/src
+MUTANTS_CPPFLAGS := -I$(MUTANTS) -Itests/mutants
+$(MUTANTS)/stamp: $(shell find src -type f) $(wildcard tests/mutants/*)
+	@tests/mutants/splice $(MUTANTS)
+	@touch $@
 
 .PHONY: mutants-library mutants-check
-mutants-library:
-	@$(MAKE) --no-print-directory BUILD=build/mutants CPPFLAGS=-DMUTANTS build/mutants/libvramgc.so build/mutants/vramgc
+mutants-library: $(MUTANTS)/stamp
+	@$(MAKE) --no-print-directory BUILD=build/mutants SRC=$(MUTANTS) CPPFLAGS=-Itests/mutants build/mutants/libvramgc.so build/mutants/vramgc
 
 mutants-check: mutants-library hook build/vm/threads-mutants build/vm/pool_threads-mutants build/sanitize/mutants/names vm-tools govern-tools c10drive-deep
 	$(BATS) tests/mutants

@@ -5,7 +5,6 @@ SANITIZE := build/sanitize
 # gcc copies little in place, and then no sanitizer sees it. DEBUG: base/debug.h looks, too.
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-builtin -DDEBUG
 SANITIZE_tsan := -fsanitize=thread -fno-builtin -include tests/hook/unlucky.h
-SANITIZE_mutants := -DMUTANTS
 SANITIZE_NAMES := asan tsan
 SANITIZE_CFLAGS := -std=c11 -D_GNU_SOURCE -g -fPIC $(WARNINGS) -Iinclude
 
@@ -29,6 +28,10 @@ SANITIZE_NAMES_C := tests/sanitize/names.c src/python/names.c src/base/lock.c sr
 $(SANITIZE)/%/names: $(SANITIZE_NAMES_C) $(wildcard src/*/*.h include/*.h) tests/sanitize/sanitize.mk
 	@mkdir -p $(@D)
 	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(SANITIZE_CFLAGS) -O1 $(SANITIZE_$*) -o $@ $(SANITIZE_NAMES_C) -pthread
+
+$(SANITIZE)/mutants/names: $(SANITIZE_NAMES_C) $(MUTANTS)/stamp tests/sanitize/sanitize.mk
+	@mkdir -p $(@D)
+	@$(CC) $(MUTANTS_CPPFLAGS) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(SANITIZE_CFLAGS) -O1 -o $@ $(SANITIZE_NAMES_C:src/%=$(MUTANTS)/%) -pthread
 
 # What has to be preloaded before all others, by a name that it knows.
 $(foreach s,$(SANITIZE_NAMES),$(SANITIZE)/$(s)/lib$(s).so): tests/sanitize/sanitize.mk

@@ -29,22 +29,22 @@ $(VMM_CALLS)/vmm_calls: tests/vm/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)
 $(VMM_CALLS)/cached_handles: tests/vm/cached_handles.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
-# The engine alone, under the sanitizers, and with the mutants (src/base/mutant.h).
+# The engine alone, under the sanitizers, and with the mutants (tests/mutants/mutants.mk).
 VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c src/cuda/meminfo.c src/cuda/limit.c src/cuda/gate.c) src/base/clock.c src/base/lock.c src/base/parse.c src/base/process_stat.c src/base/text.c
 VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
-VM_SANITIZE_mutants := -DMUTANTS
 VM_SANITIZE_tsan := -fsanitize=thread
 # DEBUG: base/debug.h looks, too.
 VM_SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -DDEBUG
 define VM_RULE
-build/vm/threads-$(1): $(VM_THREADS) $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
+build/vm/threads-$(1): $(VM_THREADS) $(VM_HEADERS) tests/vm/vm.mk $(2) | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
-	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_THREADS) -o $$@ -pthread
-build/vm/pool_threads-$(1): $(VM_POOL_THREADS) $(VM_HEADERS) tests/vm/vm.mk | $(CUDA_HEADERS)
+	@$(CC) $(3) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_THREADS:src/%=$(4)/%) -o $$@ -pthread
+build/vm/pool_threads-$(1): $(VM_POOL_THREADS) $(VM_HEADERS) tests/vm/vm.mk $(2) | $(CUDA_HEADERS)
 	@mkdir -p $$(@D)
-	@$(CC) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_POOL_THREADS) -o $$@ -pthread
+	@$(CC) $(3) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CFLAGS) -O1 -g $(VM_SANITIZE_$(1)) $(VM_POOL_THREADS:src/%=$(4)/%) -o $$@ -pthread
 endef
-$(foreach s,tsan asan plain mutants,$(eval $(call VM_RULE,$(s))))
+$(foreach s,tsan asan plain,$(eval $(call VM_RULE,$(s),,,src)))
+$(eval $(call VM_RULE,mutants,$(MUTANTS)/stamp,$(MUTANTS_CPPFLAGS),$(MUTANTS)))
 
 .PHONY: vm-tools vm-check vm-deep vm-python soak
 vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/cached_handles $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive

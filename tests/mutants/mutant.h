@@ -1,10 +1,7 @@
-/* mutant.h: names places whose care a test proves: MUTANT(name, right, wrong) is `right`, and
- * nothing else, in the library that people use. In the one that tests/mutants/ runs it is `wrong`
- * if VRAMGC_MUTANT has the name, or has it among others, with commas between: then the test that is
- * named there must fail. It must never decide anything in another build. */
+/* mutant.h: in the copy of the source that tests/mutants/splice makes: MUTANT(name, right, wrong)
+ * is `wrong` if VRAMGC_MUTANT has the name, or has it among others, with commas between; else
+ * `right`. No other build has it. */
 #pragma once
-
-#ifdef MUTANTS
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,9 +21,3 @@ static inline bool mutant_is(const char *name) {
 }
 
 #define MUTANT(name, right, wrong) (mutant_is(#name) ? (wrong) : (right))
-
-#else
-
-#define MUTANT(name, right, wrong) (right)
-
-#endif
