@@ -8,27 +8,16 @@
 
 #include <string.h>
 
-#define CSV_TABLES  "timeline|figures|reclaims|refusals|jobs"
-#define FOLDED_WHEN "peak|oom"
-
 typedef void export_format(FILE *out, const struct records *records);
 
 static const struct {
     const char *flag;
-    const char *table; /* of CSV, and when of folded; NULL: the format has no choice */
     export_format *write;
 } formats[] = {
-    {"csv", "timeline", export_timeline_csv},
-    {"csv", "figures", export_figures_csv},
-    {"csv", "reclaims", export_reclaims_csv},
-    {"csv", "refusals", export_refusals_csv},
-    {"csv", "jobs", export_jobs_csv},
-    {"markdown", NULL, export_markdown},
-    {"prometheus", NULL, export_prometheus},
-    {"perfetto", NULL, export_perfetto},
-    {"folded", "peak", export_folded_peak},
-    {"folded", "oom", export_folded_oom},
-    {"torch", NULL, export_torch},
+    {"markdown", export_markdown},
+    {"prometheus", export_prometheus},
+    {"perfetto", export_perfetto},
+    {"torch", export_torch},
 };
 
 static struct {
@@ -39,22 +28,15 @@ static struct {
 } request;
 
 static bool take_format(const struct args *args) {
-    for (size_t i = 0; i < ARRAY_LENGTH(formats); i++) {
-        const char *table = formats[i].table;
-        bool named = !args->value || (table && strcmp(args->value, table) == 0);
-        if (strcmp(formats[i].flag, args->flag->name) != 0 || !named)
-            continue;
-        if (request.write && request.write != formats[i].write) {
-            complain("one format at a time; see `vramgc help export`");
-            return false;
-        }
-        request.write = formats[i].write;
-        return true;
+    size_t i = 0;
+    while (strcmp(formats[i].flag, args->flag->name) != 0)
+        i++;
+    if (request.write && request.write != formats[i].write) {
+        complain("one format at a time; see `vramgc help export`");
+        return false;
     }
-    bool csv = strcmp(args->flag->name, "csv") == 0;
-    complain("--%s %s is not one of %s", args->flag->name, args->value,
-             csv ? CSV_TABLES : FOLDED_WHEN);
-    return false;
+    request.write = formats[i].write;
+    return true;
 }
 
 static bool take_every(const struct args *args) {
@@ -66,8 +48,7 @@ static bool take_every(const struct args *args) {
 
 static bool is_complete(void) {
     if (!request.write)
-        complain("which format? --csv, --markdown, --prometheus, --perfetto, --folded or "
-                 "--torch");
+        complain("which format? --markdown, --prometheus, --perfetto or --torch");
     else if (request.every_ns > 0 && !request.output)
         complain("--every needs -o FILE");
     else
@@ -113,8 +94,6 @@ static int export_main(struct args *args) {
 }
 
 static const struct flag flags[] = {
-    {"csv", 0, "[=" CSV_TABLES "]",
-     "a table for a spreadsheet; the timeline, if nothing else is named", .take = take_format},
     {"markdown", 0, NULL, "for a bug thread, with the page of text folded up", .take = take_format},
     {"prometheus", 0, NULL,
      "metrics for the textfile collector of Prometheus' node_exporter; `vramgc help "
@@ -122,10 +101,6 @@ static const struct flag flags[] = {
      .take = take_format},
     {"perfetto", 0, NULL,
      "a trace for ui.perfetto.dev or chrome://tracing: memory over time, reclaims, refusals, marks",
-     .take = take_format},
-    {"folded", 0, "[=" FOLDED_WHEN "]",
-     "live memory by Python's call stacks, for speedscope.app or flamegraph.pl; at the peak, if "
-     "nothing else is named",
      .take = take_format},
     {"torch", 0, NULL,
      "a snapshot for pytorch.org/memory_viz: segments and blocks at the latest out-of-memory of "
@@ -142,7 +117,7 @@ const struct command export_command = {
     "export",
     GROUP_LOOK,
     "[FILE|PID...]",
-    "a run for a bug tracker, spreadsheet, Prometheus, Perfetto, PyTorch",
+    "a run for a bug tracker, Prometheus, Perfetto, PyTorch",
     "Without FILE, the newest run that is kept; --prometheus: all processes that run, and those "
     "that have ended within five minutes. "
     "A file of a running process is read as it is now: with --every the collector sees it. "

@@ -23,19 +23,6 @@ static void quote(FILE *out, const char *text) {
     fputc('"', out);
 }
 
-/* A text that begins like a formula would be one: such a text gets an apostrophe before it. */
-static void quote_cell(FILE *out, const char *text) {
-    fputc('"', out);
-    if (*text && strchr("=+-@", *text))
-        fputc('\'', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 /* ---- a pickle ---- */
 
 enum {
@@ -142,8 +129,6 @@ static bool member(struct emit *emit, const char *name, const char *help, const 
         }
     } else if (emit->format == EMIT_SCHEMA) {
         schema_member(emit, name, help, type, nullable);
-    } else if (emit->format == EMIT_CSV) {
-        fputs(emit->depth > 1 && here->count > 0 ? "," : "", emit->out);
     } else if (emit->format == EMIT_PICKLE) {
         if (name)
             pickle_text(emit->out, name);
@@ -222,8 +207,6 @@ void emit_close(struct emit *emit) {
         if (here->count > 0 && !here->inline_items)
             indent(emit, emit->depth - 1);
         fputc(here->is_array ? ']' : '}', emit->out);
-    } else if (emit->format == EMIT_CSV) {
-        fputs("\r\n", emit->out);
     } else if (emit->format == EMIT_PICKLE) {
         fputc(here->is_array ? OP_APPENDS : OP_SETITEMS, emit->out);
     }
@@ -256,8 +239,6 @@ void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const cha
         fputs("\"title\": \"vramgc report\", \"type\": \"object\", \"description\": ", out);
         quote(out, help);
         fputs(", \"properties\": {", out);
-    } else if (format == EMIT_CSV) {
-        fprintf(out, "%s\r\n", help);
     } else if (format == EMIT_PICKLE) {
         fputc(OP_PROTO, out);
         fputc(2, out);
@@ -267,8 +248,6 @@ void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const cha
 }
 
 void emit_end(struct emit *emit) {
-    if (emit->format == EMIT_CSV)
-        return;
     emit_close(emit);
     if (emit->format != EMIT_TEXT)
         fputc(emit->format == EMIT_PICKLE ? OP_STOP : '\n', emit->out);
@@ -285,16 +264,12 @@ static void write_value(struct emit *emit, const char *name, const char *plain, 
 
 static void write_number(struct emit *emit, const char *name, enum unit unit, bool known,
                          uint64_t value) {
-    const uint64_t second = 1000000000;
     char plain[32], shown[80];
     if (emit->format == EMIT_PICKLE) {
         pickle_number(emit->out, value);
         return;
     }
-    if (emit->format == EMIT_CSV && unit == UNIT_NS)
-        snprintf(plain, sizeof plain, "%" PRIu64 ".%09" PRIu64, value / second, value % second);
-    else
-        snprintf(plain, sizeof plain, "%" PRIu64, value);
+    snprintf(plain, sizeof plain, "%" PRIu64, value);
     bool counts = unit == UNIT_COUNT || unit == UNIT_ID;
     snprintf(shown, sizeof shown, counts ? "%s" : "%s (%s)", show_unit(unit, value).text, plain);
     write_value(emit, name, known ? plain : NULL, known ? shown : NULL);
@@ -321,18 +296,14 @@ void emit_real_if(struct emit *emit, const char *name, const char *help, bool kn
 }
 
 void emit_bool(struct emit *emit, const char *name, const char *help, bool value) {
-    const char *yes = emit->format == EMIT_CSV ? "1" : "true";
-    const char *no = emit->format == EMIT_CSV ? "0" : "false";
     if (member(emit, name, help, "boolean", false))
-        write_value(emit, name, value ? yes : no, value ? "yes" : "no");
+        write_value(emit, name, value ? "true" : "false", value ? "yes" : "no");
 }
 
 void emit_label(struct emit *emit, const char *name, const char *help, const char *text) {
     if (!member(emit, name, help, "string", true))
         return;
-    if (text && emit->format == EMIT_CSV)
-        quote_cell(emit->out, text);
-    else if (text && emit->format == EMIT_PICKLE)
+    if (text && emit->format == EMIT_PICKLE)
         pickle_text(emit->out, text);
     else if (text && emit->format == EMIT_JSON)
         quote(emit->out, text);

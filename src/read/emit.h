@@ -1,5 +1,5 @@
-/* emit.h: one way to say what a report contains, five ways to write it: as JSON, as the JSON schema
- * of that, as lines of text, as rows of CSV, and as a pickle. The code that describes a report
+/* emit.h: one way to say what a report contains, four ways to write it: as JSON, as the JSON schema
+ * of that, as lines of text, and as a pickle. The code that describes a report
  * calls these functions once; the schema therefore cannot differ from the output. Nothing here
  * knows what is described. */
 #pragma once
@@ -11,9 +11,9 @@
 
 #include "read/units.h"
 
-/* CSV (RFC 4180) has no names: each object is a row, and holds no other. A pickle is Python's
- * (protocol 2), of numbers and texts, with none but the opcodes that PyTorch's memory_viz reads. */
-enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_CSV, EMIT_PICKLE };
+/* A pickle is Python's (protocol 2), of numbers and texts, with none but the opcodes that PyTorch's
+ * memory_viz reads. */
+enum emit_format { EMIT_JSON, EMIT_SCHEMA, EMIT_TEXT, EMIT_PICKLE };
 
 /* The report has 8 levels, and 76 names in the largest of them (schema.json). */
 enum { EMIT_DEPTH = 12, EMIT_NAMES = 96 };
@@ -37,8 +37,7 @@ struct emit {
     struct emit_level levels[EMIT_DEPTH];
 };
 
-/* Opens and closes the outermost object. help becomes the schema's description, or the head line of
- * CSV. */
+/* Opens and closes the outermost object. help becomes the schema's description. */
 void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const char *help);
 void emit_end(struct emit *emit);
 

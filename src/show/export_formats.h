@@ -7,13 +7,6 @@
 #include "read/derived.h"
 #include "read/records.h"
 
-/* Tables with a head line, as spreadsheets read them (RFC 4180). */
-void export_timeline_csv(FILE *out, const struct records *records);
-void export_figures_csv(FILE *out, const struct records *records);
-void export_reclaims_csv(FILE *out, const struct records *records);
-void export_refusals_csv(FILE *out, const struct records *records);
-void export_jobs_csv(FILE *out, const struct records *records);
-
 /* For a bug thread: figures that are asked for first, and the page of text folded up. */
 void export_markdown(FILE *out, const struct records *records);
 
@@ -26,10 +19,6 @@ void prometheus_name(FILE *out, const struct stat_info *stat);
 /* Chrome's trace event format, which Perfetto opens: memory over time, reclaims, refusals, marks.
  */
 void export_perfetto(FILE *out, const struct records *records);
-
-/* Whose live memory was, with who called them, at the peak and at the latest out-of-memory. */
-void export_folded_peak(FILE *out, const struct records *records);
-void export_folded_oom(FILE *out, const struct records *records);
 
 /* A snapshot for PyTorch's memory_viz, of the record that held most. */
 void export_torch(FILE *out, const struct records *records);

@@ -226,7 +226,7 @@ struct record_list record_entries(const struct stats_file *record, const struct 
     return list;
 }
 
-const void *record_of(const struct record_list *list, size_t index) {
+static const void *record_of(const struct record_list *list, size_t index) {
     const char *first = list->first;
     const void *pointer;
     if (list->bytes)

@@ -1,6 +1,6 @@
 /* record_fields.h: what there is to tell of each kind of record in a statistics file, once for all
- * formats. Lists of the JSON report, its schema and the long text show all fields; tables of CSV
- * and the arguments of a trace show those that they name. */
+ * formats. Lists of the JSON report, its schema and the long text show all fields; the arguments
+ * of a trace show those that they name. */
 #pragma once
 
 #include <stddef.h>
@@ -29,8 +29,6 @@ struct record_list {
 
 /* What struct stats_file lists, oldest first. */
 struct record_list record_entries(const struct stats_file *record, const struct record_type *type);
-
-const void *record_of(const struct record_list *list, size_t index);
 
 void record_list_write(struct emit *emit, const struct record_type *type,
                        const struct vramgc_file *file, struct record_list list);

@@ -17,42 +17,6 @@ files() {
     "$vramgc" report --json fragmented.vramgc two.vramgc >report.json
 }
 
-@test "export --csv: a spreadsheet reads each table, and finds what the report says" {
-    files
-    for table in timeline figures reclaims refusals jobs; do
-        "$vramgc" export --csv=$table -o "$table.csv" fragmented.vramgc two.vramgc
-    done
-    "$vramgc" export --csv fragmented.vramgc two.vramgc | cmp - timeline.csv
-    python - <<'PYTHON'
-import csv, json
-report = json.load(open("report.json"))["processes"]
-table = {name: list(csv.DictReader(open(name + ".csv", newline="")))
-         for name in ("timeline", "figures", "reclaims", "refusals", "jobs")}
-devices = [(p["file"], d) for p in report for d in p["devices"]]
-for file, d in devices:
-    rows = [r for r in table["timeline"] if (r["file"], r["device"]) == (file, str(d["index"]))]
-    assert [int(r["held_bytes"]) for r in rows] == d["samples"]["held_bytes"]
-    assert [round(float(r["time_s"]) * 1e9) for r in rows] == d["samples"]["time_ns"]
-    figures = {r["figure"]: r for r in table["figures"] if (r["file"], r["device"]) == (file, str(d["index"]))}
-    assert int(figures["held_bytes"]["peak"]) == d["held_bytes"]["peak"]
-    assert int(figures["refusals"]["value"]) == d["refusals"] and figures["refusals"]["peak"] == ""
-assert [(r["kind"], int(r["after_bytes"])) for r in table["reclaims"]] == \
-    [(a["kind"], a["after_bytes"]) for p in report for a in p["actions"]]
-assert [(r["cause"], int(r["request_bytes"])) for r in table["refusals"]] == \
-    [(a["cause"], a["request_bytes"]) for p in report for a in p["refusals"]]
-jobs = [[int(r[name]) for name in ("job", "peak_live_bytes", "live_bytes", "host_bytes")] for r in table["jobs"]]
-assert jobs == [[j[name] for name in ("number", "peak_live_bytes", "live_bytes", "host_bytes")] for p in report for j in p["jobs"]]
-assert len(jobs) == 2
-PYTHON
-}
-
-@test "export --csv: a program's text is one field and no formula" {
-    printf x >'=1+1,"x".vramgc'
-    "$make_file" plain '=1+1,"x".vramgc'
-    "$vramgc" export --csv=figures '=1+1,"x".vramgc' >figures.csv
-    python -c 'import csv; assert next(csv.DictReader(open("figures.csv", newline="")))["file"] == "'"'"'=1+1,\"x\".vramgc"'
-}
-
 @test "export --prometheus: the figures of the report, in families, each sample once" {
     files
     "$make_file" hostile hostile.vramgc
@@ -268,9 +232,9 @@ await_lines() {
 @test "export --every: what is wrong is said once, and once that it is over; the same fault later is said anew" {
     files
     mkdir folder
-    "$vramgc" export --csv --every 100ms -o folder/now.csv fragmented.vramgc later.vramgc 3>&- 2>said &
+    "$vramgc" export --markdown --every 100ms -o folder/now.md fragmented.vramgc later.vramgc 3>&- 2>said &
     exporter=$!
-    turns() { for _ in 1 2 3; do rm -f folder/now.csv && await folder/now.csv; done; }
+    turns() { for _ in 1 2 3; do rm -f folder/now.md && await folder/now.md; done; }
     await said
     turns
     cp two.vramgc part && mv part later.vramgc
@@ -287,11 +251,11 @@ await_lines() {
     turns
     kill "$exporter"
     missing='vramgc: later.vramgc: cannot be read: No such file or directory; `vramgc list` shows what is kept'
-    over='vramgc: that is over: folder/now.csv is written again'
+    over='vramgc: that is over: folder/now.md is written again'
     equal "$(cat said)" "$missing
 $over
 $missing
-vramgc: folder/now.csv cannot be written: No such file or directory
+vramgc: folder/now.md cannot be written: No such file or directory
 $over"
 }
 
@@ -335,25 +299,6 @@ PYTHON
         $'refused|2\nrefused, then granted|1'
     contains "$(ask "select name from process")" 'python launch.py'
     contains "$(ask "select name from thread")" 'GPU 0 NVIDIA GeForce RTX 3090: reclaims, refusals'
-}
-
-@test "export --folded: live memory by who called whom, at the peak or the out-of-memory, in all what was live" {
-    files
-    equal "$("$vramgc" export --folded fragmented.vramgc)" "$(cat <<'TEXT'
-load_model (modules/sd_models.py:310) 5368709120
-img,2 img (modules/img2img.py:1);generate (modules/processing.py:900);_decode (models/vae_é.py:88) 943718400
-generate (modules/processing.py:900);_decode (models/vae_é.py:88) 524288000
-_decode (models/vae_é.py:88) 209715200
-smaller ones, or without a name 469762048
-TEXT
-)"
-    equal "$("$vramgc" export --folded=oom fragmented.vramgc)" "$(cat <<'TEXT'
-load_model (modules/sd_models.py:310) 5368709120
-generate (modules/processing.py:900);encode_prompt (sd/pipeline.py:212) 734003200
-smaller ones, or without a name 339738624
-TEXT
-)"
-    equal "$("$vramgc" export --folded=oom two.vramgc)" ""
 }
 
 @test "export --markdown: tables and one folded page, whatever the program's texts are" {
@@ -470,19 +415,19 @@ PYTHON
 
 @test "export: one format, and files of others are left alone" {
     files
-    for wrong in "" "--csv --markdown" "--csv=all" "--prometheus --every 5s" "--prometheus --every 1ms -o x"; do
+    for wrong in "" "--perfetto --markdown" "--markdown=all" "--csv" "--prometheus --every 5s" "--prometheus --every 1ms -o x"; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" export $wrong two.vramgc
         equal "$status" 2
         one_line "$errors"
     done
-    run_apart "$vramgc" export --csv missing.vramgc
+    run_apart "$vramgc" export --markdown missing.vramgc
     equal "$status" 1
-    for format in csv csv=figures markdown prometheus perfetto folded torch; do
+    for format in markdown prometheus perfetto torch; do
         "$vramgc" export --$format -o again two.vramgc
         "$vramgc" export --$format -o again two.vramgc
     done
     echo mine >precious
-    run_apart "$vramgc" export --csv -o precious two.vramgc
+    run_apart "$vramgc" export --markdown -o precious two.vramgc
     equal "$status:$(cat precious)" 1:mine
 }

@@ -72,7 +72,7 @@ c report PID. Files: vramgc list --paths'
     equal "$("$vramgc" report 5800 | sed -n 's/^Details .*--all //p' | names)" 'vramgc-b.2.vramgc '
     equal "$("$vramgc" report vramgc-d.4.vramgc | sed -n 's/^Details .*--all //p' | names)" 'vramgc-d.4.vramgc '
     contains "$("$vramgc" diff vramgc-a.1.vramgc 5800)" "B  $XDG_STATE_HOME/vramgc/vramgc-b.2.vramgc"
-    contains "$("$vramgc" export --csv 5800)" 'vramgc-b.2.vramgc",5800,'
+    equal "$("$vramgc" export --perfetto 5800)" "$("$vramgc" export --perfetto "$XDG_STATE_HOME/vramgc/vramgc-b.2.vramgc")"
     "$make_file" plain 5800 # a file of that name
     contains "$("$vramgc" report 5800)" 'Details  vramgc report --all 5800'
     run_apart "$vramgc" report 580
@@ -143,7 +143,7 @@ TABLE
     equal "$("$vramgc" report --json | grep -c '"file": ')" 2
     "$vramgc" report --json | grep -q 'vramgc-b.2.vramgc'
     "$vramgc" report --json | grep -q 'vramgc-c.3.vramgc'
-    equal "$("$vramgc" export --csv=figures | cut -d, -f1 | sort -u | grep -c state)" 2
+    equal "$("$vramgc" export --perfetto | grep -c '"process_name"')" 2
     rm "$XDG_STATE_HOME"/vramgc/vramgc-[bc]*
     equal "$("$vramgc" report --json | grep -c '"file": ')" 1
     "$vramgc" report --json | grep -q 'vramgc-a.1.vramgc'

@@ -113,9 +113,7 @@ static void check_text(struct stats_file **records, size_t count) {
 /* Perfetto's is JSON; of the others no byte is looked at. */
 static void check_exports(struct stats_file **list, size_t count) {
     static void (*const formats[])(FILE *, const struct records *) = {
-        export_timeline_csv, export_figures_csv, export_reclaims_csv, export_refusals_csv,
-        export_markdown,     export_prometheus,  export_torch,        export_perfetto,
-        export_folded_peak,  export_folded_oom};
+        export_markdown, export_prometheus, export_torch, export_perfetto};
     const struct records records = {.list = list, .count = count};
     json_error_t error;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
