@@ -158,6 +158,18 @@ last_line() { [ "${lines[${#lines[@]} - 1]}" = "$1" ]; }
     [[ $output == *OK* ]]
 }
 
+# How long the kernel takes is drawn, up to three seconds: a short one is over before it matters.
+@test "the example: a block that fits waits for another stream, and PyTorch is out of memory once" {
+    need_torch
+    local try
+    for try in 1 2 3 4; do
+        SIMGPU_KERNEL_US=3000000 run $simgpu --mem 8GiB --latency card -- "$python" tests/sim/pending.py
+        [[ $output == *'second try: got it' ]]
+        [[ $output == *'first try: out of memory'* ]] && return
+    done
+    return 1
+}
+
 @test "PyTorch selects elements (CUB wants code that a wheel carries), whatever the card" {
     need_torch
     for capability in 8.0 8.6 8.9 9.0 12.0; do
