@@ -59,10 +59,10 @@ void hook_stubs_forget(void) {
 void *hook_stub_of(void *function) {
     if (!function || objects_own(function))
         return function;
-    for (unsigned i = NAMED; i < STUBS; i++) {
-        void *target = NULL; /* the first that is free, or has it */
-        if (atomic_compare_exchange_strong(&hook_stub_targets[i], &target, function) ||
-            target == function)
+    for (unsigned i = NAMED; i < STUBS; i++) { /* the first that has it, or is free */
+        void *has = atomic_load_explicit(&hook_stub_targets[i], memory_order_acquire);
+        if (has ? has == function
+                : atomic_compare_exchange_strong(&hook_stub_targets[i], &has, function))
             return (void *)(hook_stubs + (size_t)STUB_BYTES * i);
     }
     figure_add(&store_file()->process.internal_errors, 1);
