@@ -1,6 +1,6 @@
-/* stubs.S: in front of all that the driver has and hooks.def has not. By its next call, whichever
- * that is, a program that is parked at rest is seen to work again, before it stands in the driver.
- * A stub changes nothing that its caller can see: no argument, not the stack, not who called. */
+/* stubs.S: in front of all that the driver has and hooks.def has not. While another process parks
+ * this one at rest a stub counts the call, before the driver has it, and by that the program is
+ * woken (cli/park_idle.c). It must change nothing: no argument, not the stack, not who called. */
 #include "stubs.h"
 
     .text

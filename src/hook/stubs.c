@@ -15,7 +15,7 @@ _Static_assert(offsetof(struct vramgc_file, parker) == STUB_PARKER &&
                    offsetof(struct vramgc_file, entered) == STUB_ENTERED,
                "stubs.S finds them there");
 
-/* As `absent` of lookup.c. */
+/* Such a name no library can have: see `absent` in lookup.c. */
 #define STUB(name) #name " (no loaded library has it)",
 static const char *const absent[] = {
 #include "stubs.def"
@@ -44,7 +44,9 @@ void *hook_stub_bind(unsigned number) {
     text_copy(name, sizeof name, absent[number]);
     *strchrnul(name, ' ') = 0;
     void *function = real_search(CUDA, name, NULL);
-    if (!function)
+    /* In a forked child the loader's list is not read any more (objects_freeze). */
+    function = function ? function : real_dlsym(RTLD_NEXT, name);
+    if (!function || objects_own(function))
         return (void *)missing;
     atomic_store_explicit(&hook_stub_targets[number], function, memory_order_release);
     return function;
@@ -69,7 +71,7 @@ void *hook_stub_of(void *function) {
     return function;
 }
 
-/* That of an exported stub; else all of them. */
+/* The number of the exported stub of that name; NAMED: there is none. */
 static size_t number_of(const char *name) {
     size_t i = 0, length = strlen(name);
     while (i < NAMED && (strncmp(absent[i], name, length) != 0 || absent[i][length] != ' '))
@@ -77,7 +79,7 @@ static size_t number_of(const char *name) {
     return i;
 }
 
-/* For RTLD_DEFAULT the real dlsym answers: it looks at who asks. */
+/* For RTLD_DEFAULT the real dlsym answers: what it finds depends on which object asks. */
 void *hook_stub_lookup(void *handle, const char *name, const char **name_slot) {
     if (name[0] != 'c' || name[1] != 'u' || !isupper((unsigned char)name[2]))
         return NULL;

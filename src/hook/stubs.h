@@ -1,10 +1,8 @@
-/* stubs.h: the driver's functions that are not hooked, and what stubs.S, written in assembly,
- * shares with stubs.c. Any thread may call each. */
+/* stubs.h: the driver's functions that are not hooked. For stubs.S, too. Any thread may call. */
 #pragma once
 
-/* Of these the first have a name, in the order of stubs.def; the others lead to what a program
- * finds under names that CUDA's headers do not have, or in forms that only a look-up gives. Newer
- * drivers export some 700 functions in all forms (CUDA 13.5: 541 without). */
+/* Beside those that have a name, in stubs.def: for what only a look-up gives. Newer drivers export
+ * some 700 functions in all forms (CUDA 13.5: 541 without). */
 #define STUB_SPARE 1024
 #if defined(__aarch64__)
 #define STUB_BYTES 128

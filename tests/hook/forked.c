@@ -50,7 +50,9 @@ static void be_the_child(void *function) {
 /* CUDA does not work in this one, and says so. */
 static void be_the_child_of_cuda(void *function) {
     size_t free = 0, total = 0;
-    if (cuMemGetInfo(&free, &total) == CUDA_SUCCESS)
+    const char *text = NULL; /* the first call of it */
+    if (cuMemGetInfo(&free, &total) == CUDA_SUCCESS ||
+        cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text) != CUDA_SUCCESS || !text)
         _exit(CHILD_DIFFERS);
     be_the_child(function);
 }
