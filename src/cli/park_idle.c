@@ -19,9 +19,8 @@
 #define PARKED_STEP_NS (5 * MILLISECOND_NS)
 /* How soon the card is looked at again where it has no room. */
 #define AGAIN_NS (SECOND_NS / 4)
-/* Without a card a question of the process's own state takes no time (hooks.def, ASK). Who waits so
- * long for its answer stands in the driver, and is no thread that just was not given a processor.
- */
+/* A question (ASK of hooks.def) takes no time: a thread that waits so long for its answer stands in
+ * the driver, and is none that was just not given a processor. */
 #define STANDS_NS (SECOND_NS / 10)
 /* One that another program asks for leaves once it has rested so long: a job has ended by then
  * (SLOW_AFTER_NS of govern/background_thread.c). */
@@ -54,7 +53,7 @@ static bool asks_only(const char *call) {
     return strcmp(call, "cudaMemGetInfo") == 0 || strcmp(call, "cuMemGetInfo_v2") == 0;
 }
 
-/* Counted before the driver is called, where this process is told of as the one that parks. */
+/* Counted before the driver has the call; `entered` from our first look on. */
 static uint64_t calls_of(const struct vramgc_file *file) {
     uint64_t calls = __atomic_load_n(&file->entered, __ATOMIC_RELAXED);
     for (uint64_t i = 0; i < file->hook_count && i < VRAMGC_MAX_HOOKS; i++)
@@ -137,8 +136,9 @@ static void wants_back(struct program *program, uint64_t now) {
         return;
     bool first = program->again_ns == 0;
     uint64_t pid = program->file->pid;
-    program->parked =
-        park_state_of(pid) == PARK_PARKED && !wake_process(pid, first ? PARK_KNOWN : PARK_QUIET);
+    enum park_state state = park_state_of(pid); /* LOCKED: the driver failed to let it go on */
+    program->parked = (state == PARK_PARKED || state == PARK_LOCKED) &&
+                      !wake_process(pid, first ? PARK_KNOWN : PARK_QUIET);
     if (program->parked)
         ask_others(program);
     program->again_ns = program->parked ? now + AGAIN_NS : 0;

@@ -188,10 +188,10 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     build/vramgc report "$BATS_TEST_TMPDIR/run.vramgc" | grep -q parked
 }
 
-# runs SCRIPT: by `vramgc run --park`; sets started.
+# runs SCRIPT OPTION...: by `vramgc run --park`, on such a device; sets started.
 runs() {
     rm -f "$SIMGPU_CARD"
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc scripts/simgpu --cuda "$(cuda_of "${versions##* }")" --mem 4GiB --proven -- build/vramgc run --park 300ms \
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc scripts/simgpu --cuda "$(cuda_of "${versions##* }")" --mem 4GiB --proven "${@:2}" -- build/vramgc run --park 300ms \
         build/c10/"${versions##* }"/c10drive <(echo "$1") >"$BATS_TEST_TMPDIR/started" 2>&1 &
     started=$!
 }
@@ -244,6 +244,11 @@ says() { until grep -q "$1" "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" |
     [[ $status == 1 && $output == *'`vramgc prove` found that this driver does not park: only with --force' ]]
     unproven '`vramgc prove` found that this driver does not park'
     go
+    is_over
+}
+
+@test "a program that the driver brought back and did not let go on is let go on" {
+    runs "alloc a 1GiB; fill a 7; synchronize; $(step parked "grep -q 'is parked' $BATS_TEST_TMPDIR/started"); alloc b 100MiB; verify a 7" --fail cuCheckpointProcessUnlock:1:999
     is_over
 }
 
