@@ -61,7 +61,7 @@ static uint64_t reserved_bytes(const struct device *device) {
 }
 
 /* PyTorch empties the cache of all devices: each that got something back is told of. */
-static void conclude_flush(struct device *asked, struct vramgc_action action,
+static void conclude_flush(struct device *asked, const struct vramgc_action first,
                            const uint64_t returned_before[VRAMGC_MAX_DEVICES]) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
@@ -73,8 +73,9 @@ static void conclude_flush(struct device *asked, struct vramgc_action action,
             reclaim_acted(device);
             continue;
         }
+        struct vramgc_action action = first;
         action.device = i;
-        action.used_bytes = device == asked ? action.used_bytes : device_used_bytes(device);
+        action.used_bytes = device == asked ? first.used_bytes : device_used_bytes(device);
         reclaim_credit(&action, reserved_bytes(device), returned);
         reclaim_conclude(device, &action);
         reclaim_acted(device);
@@ -224,6 +225,6 @@ void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
         unfinished) /* a GPU is at work */
         atomic_store(&reclaim->unfinished, true);
     atomic_store(&reclaim->late, false);
-    if (library)
-        atomic_store(&reclaim->library, 0);
+    if (library) /* another that has asked meanwhile stays */
+        atomic_compare_exchange_strong(&reclaim->library, &library, 0);
 }

@@ -26,12 +26,11 @@ bool retry_after_oom(uint64_t bytes) {
     uint64_t given = vm       ? decay_after_oom(device, vm, bytes)
                      : device ? cached_handles_release(device, bytes)
                               : 0;
-    return given > 0 || (device && trim_after_oom(device, bytes));
+    return (given < bytes && device && trim_after_oom(device, bytes)) || given > 0;
 }
 
-/* For another library: until our own thread has had PyTorch empty its cache, or has seen that it
- * cannot. With the GIL held here, which it needs, it comes too late for this request. Whoever holds
- * the lock of PyTorch's allocator holds it up no longer than that. */
+/* A thread of another library waits until our own thread has had PyTorch empty its cache, or has
+ * seen that it cannot: no longer than a peer is waited for, whoever holds the allocator's lock. */
 static void await_flush(struct device *device, struct reclaim *reclaim) {
     uint64_t start_ns = clock_ns();
     uint64_t end_ns = start_ns + PEER_PATIENCE_NS;
@@ -43,8 +42,8 @@ static void await_flush(struct device *device, struct reclaim *reclaim) {
     figure_add(&device->out->stats.flush_wait_ns, clock_ns() - start_ns);
 }
 
-/* A thread that PyTorch's allocator has asked about a stream calls from inside it. What cannot be
- * waited for is done all the same: the program may ask once more. */
+/* Not inside PyTorch's allocator, which has just asked about the stream. While this thread has the
+ * GIL, which ours needs, the cache is emptied right after: the program may ask once more. */
 static bool flush_after_oom(struct device *device, uint64_t bytes) {
     struct reclaim *reclaim = reclaim_of(device);
     uint64_t idle_bytes = device_releasable_bytes(device);

@@ -1,4 +1,4 @@
-/* retry.h: the driver refused a call that mode compact does not serve. */
+/* retry.h: the driver refused: what else is given back before the program is told so. */
 #pragma once
 
 #include "track/device.h"
