@@ -1,5 +1,5 @@
 /* cause.h: what an out-of-memory was: who had the card, and why the request did not fit. It finds
- * out and says nothing; verdict.h puts it into words. */
+ * out and says nothing; cause_words.c puts it into words. */
 #pragma once
 
 #include <stdbool.h>
