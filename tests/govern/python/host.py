@@ -2,6 +2,7 @@
 system again. Arguments: the way; MiB of tensors; for how many seconds at most."""
 
 import json
+import mmap
 import os
 import pathlib
 import random
