@@ -135,9 +135,7 @@ static bool has_left(const struct parked *parked) {
     return !error;
 }
 
-/* One parks or wakes a program at a time, and none waits for another longer than gate.c does. */
-#define TURN_NS (60 * SECOND_NS)
-
+/* One parks or wakes a program at a time. */
 static struct {
     struct vramgc_file *file; /* NULL: it does not run under vramgc, and the driver sees to it */
     sigset_t signals;
@@ -145,7 +143,8 @@ static struct {
 
 /* The word has the key of who has the turn; one that is gone has none. */
 static bool take_turn(_Atomic uint64_t *word) {
-    uint64_t own = process_key((uint64_t)getpid()), end_ns = clock_ns() + TURN_NS, before = 0;
+    uint64_t own = process_key((uint64_t)getpid()), end_ns = clock_ns() + PEER_WAKING_NS,
+             before = 0;
     while (!atomic_compare_exchange_strong(word, &before, own)) {
         if (!process_key_lives(before))
             continue;
@@ -269,7 +268,7 @@ static int park_main(struct args *args) {
     if (!names_one(args))
         return STATUS_USAGE;
     uint64_t pid = process_of(args);
-    bool done = pid && is_in_state(pid, PARK_RUNS) && driver_may() && park_process(pid, chosen, 0);
+    bool done = pid && driver_may() && park_process(pid, chosen, 0);
     if (done)
         printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
                (unsigned long long)pid);

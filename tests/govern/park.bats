@@ -362,6 +362,7 @@ twice() {
     for how in '' --force '' --force ''; do
         # shellcheck disable=SC2086
         twice park $how "$pid"
+        echo "$said"
         [[ $said == *"process $pid is parked: "* && $said == *"process $pid is parked already; "* ]]
         [ "$(parked_word)" = 1 ]
         # shellcheck disable=SC2086
