@@ -32,13 +32,9 @@ uint64_t peer_file_pid(const struct peer_slot *slot) {
     return atomic_load(&slot->owner) >> 32;
 }
 
-static bool owner_lives(uint64_t owner) {
-    return owner && process_key_lives(owner);
-}
-
 bool peer_file_lives(const struct peer_slot *slot) {
     uint64_t owner = atomic_load(&slot->owner);
-    return owner != self.owner && owner_lives(owner);
+    return owner != self.owner && process_key_lives(owner);
 }
 
 /* Process ids are those of one machine and one container; a home may be seen from several. */
@@ -96,7 +92,7 @@ static const char *open_file(const char *path) {
 
 static bool take(struct peer_slot *slot, bool may_take) {
     uint64_t owner = atomic_load(&slot->owner);
-    if (owner != self.owner && (!may_take || owner_lives(owner)))
+    if (owner != self.owner && (!may_take || process_key_lives(owner)))
         return false;
     return atomic_compare_exchange_strong(&slot->owner, &owner, self.owner);
 }

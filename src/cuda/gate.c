@@ -3,6 +3,7 @@
 #include "cuda/gate.h"
 
 #include "base/lock.h"
+#include "base/peer_file.h"
 #include "base/process_stat.h"
 #include "cuda/meminfo.h"
 
@@ -20,9 +21,6 @@ static struct {
 } self;
 CHILD_OPENS(self.lock);
 
-/* A large program comes back within 16 s (80 GiB at the 5 GB/s that others saw on an H100). */
-#define WAKING_NS (60 * SECOND_NS)
-
 _Atomic(_Atomic uint64_t *) gate_waking;
 
 void gate_share(_Atomic uint64_t *waking) {
@@ -30,7 +28,7 @@ void gate_share(_Atomic uint64_t *waking) {
 }
 
 void gate_wait_for(_Atomic uint64_t *waking) {
-    uint64_t end_ns = clock_ns() + WAKING_NS, who;
+    uint64_t end_ns = clock_ns() + PEER_WAKING_NS, who;
     while ((who = atomic_load(waking)) && clock_ns() < end_ns && process_key_lives(who))
         sleep_ns(MILLISECOND_NS);
     if (who) /* killed in the middle, or it hangs: nobody waits for it once more */

@@ -147,18 +147,13 @@ static uint64_t reclaimed_bytes(const struct device *device) {
     return figure_get(&device->out->stats.reclaimed_bytes);
 }
 
-/* It has nothing on the card. */
-static bool is_parked(void) {
-    return parked_now();
-}
-
 /* An ask that comes later waits for the next look. */
 void peers_look_begins(void) {
     struct peer_slot *own = peer_file_own();
     for (unsigned i = 0; own && i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
         bool wanted = device && atomic_exchange(&own->cards[i].wanted_bytes, 0);
-        self.askers[i] = wanted && !is_parked() ? atomic_load(&own->cards[i].asker) : 0;
+        self.askers[i] = wanted && !parked_now() ? atomic_load(&own->cards[i].asker) : 0;
         self.reclaimed_bytes[i] = device ? reclaimed_bytes(device) : 0;
     }
 }
@@ -181,7 +176,7 @@ static void publish(struct peer_card *card, struct device *device) {
     if (self.askers[i])
         atomic_fetch_add(&card->gave_bytes, reclaimed_bytes(device) - self.reclaimed_bytes[i]);
     self.askers[i] = 0;
-    atomic_store(&card->idle_bytes, is_parked() ? 0 : idle_bytes(device));
+    atomic_store(&card->idle_bytes, parked_now() ? 0 : idle_bytes(device)); /* none on the card */
     atomic_store(&card->held_bytes, device_own_bytes(device));
     atomic_store(&card->card, card_of(device));
 }

@@ -63,19 +63,23 @@ bool trim_would_do(struct device *device, uint64_t idle_bytes, uint64_t bytes) {
            device_free_bytes(device) + idle_bytes >= bytes;
 }
 
-bool trim_after_oom(struct device *device, uint64_t bytes) {
+static bool trim_for(struct device *device, uint64_t bytes, uint32_t reason) {
     enum policy_mode mode = settings_policy().mode;
     if (mode == POLICY_OFF || capture_active() || !mempool_in_use(device) ||
         !trim_would_do(device, mempool_idle(device).idle_bytes, bytes))
         return false;
     struct vramgc_action action = {
         .device = device_index(device),
-        .reason = bytes ? VRAMGC_REASON_REFUSED : VRAMGC_REASON_THRESHOLD,
+        .reason = reason,
         .observed = mode == POLICY_OBSERVE,
         .request_bytes = bytes,
         .used_bytes = device_used_bytes(device),
     };
     return trim_and_tell(device, &action) && !action.observed;
+}
+
+bool trim_after_oom(struct device *device, uint64_t bytes) {
+    return trim_for(device, bytes, VRAMGC_REASON_REFUSED);
 }
 
 void trim_before_weights(const void *caller) {
@@ -84,5 +88,5 @@ void trim_before_weights(const void *caller) {
     uint64_t idle = device ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED) : 0;
     if (idle > settings.min_gain_bytes && settings.mode == POLICY_FLUSH &&
         !reclaim_is_below_threshold(device) && objects_inside(caller, "aimdo"))
-        trim_after_oom(device, 0);
+        trim_for(device, 0, VRAMGC_REASON_THRESHOLD);
 }

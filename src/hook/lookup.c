@@ -71,11 +71,8 @@ static bool is_driver(const void *caller) {
            p < atomic_load_explicit(&driver.end, memory_order_relaxed);
 }
 
-/* Looked up in the place of a symbol that only we have: no library can have such a name, so that
- * the C library answers, and leaves its error text, as without us. */
-#define HOOK(library, result, symbol, parameters, arguments)                                       \
-    [ID_##symbol] = #symbol " (no loaded library has it)",
-#define PASS HOOK
+#define HOOK(library, result, symbol, parameters, arguments) [ID_##symbol] = NOWHERE(symbol),
+#define PASS                                                 HOOK
 #define NEED(library, result, symbol, parameters, arguments)
 static const char *const absent[REAL_COUNT] = {
 #include "hooks.def"

@@ -23,7 +23,6 @@ struct memory_v2 {
 typedef int (*memory_t)(nvml_card card, struct nvml_memory *out);
 typedef int (*memory_v2_t)(nvml_card card, struct memory_v2 *out);
 typedef int (*pci_t)(nvml_card card, struct nvml_pci *out);
-
 typedef int (*list_t)(nvml_card card, unsigned *count, char *list);
 
 /* How each entry of a list begins. */

@@ -15,8 +15,7 @@ _Static_assert(offsetof(struct vramgc_file, parker) == STUB_PARKER &&
                    offsetof(struct vramgc_file, entered) == STUB_ENTERED,
                "stubs.S finds them there");
 
-/* Such a name no library can have: see `absent` in lookup.c. */
-#define STUB(name) #name " (no loaded library has it)",
+#define STUB(name) NOWHERE(name),
 static const char *const absent[] = {
 #include "stubs.def"
 };

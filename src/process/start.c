@@ -48,8 +48,7 @@ static struct {
     struct mode_machine machine;
     atomic_bool begun; /* what follows a fork is not a process of its own any more */
     atomic_bool ending;
-    void (*next_exit)(
-        int status); /* _exit, of another interposer or the C library; NULL: unknown */
+    void (*next_exit)(int status); /* _exit behind ours; NULL: not known */
 } self;
 CHILD_OPENS(self.lock);
 

@@ -61,11 +61,11 @@ size_t summary_shorten(const char **command, size_t columns) {
 
 /* The command, shortened where it must be, then right at the right edge. */
 static void write_edges(FILE *out, const char *left, const char *right) {
-    size_t room = minus_u64(SUMMARY_WIDTH - 2, strlen(right)), most = SUMMARY_WIDTH - 2;
+    size_t room = minus_u64(SUMMARY_WIDTH - 2, strlen(right));
     size_t length = room > 2 ? summary_shorten(&left, room) : 0;
     const char *mark = room > 2 && left[length] ? ".." : "";
     int pad = (int)(room - columns_of_bytes(left, length) - strlen(mark));
-    fprintf(out, "%.*s%s%*s  %.*s\n", (int)length, left, mark, pad, "", (int)most, right);
+    fprintf(out, "%.*s%s%*s  %.*s\n", (int)length, left, mark, pad, "", SUMMARY_WIDTH - 2, right);
 }
 
 /* When, and how long. The program runs before its first use of CUDA, too, where the record begins,

@@ -174,7 +174,7 @@ void alloc_step_begins(void) {
 /* Each tensor that the part leaves is told once. */
 static bool tell_left(const struct hashmap_entry *entry, void *context) {
     uint32_t part = entry->flags & FLAG_BLOCK ? (uint32_t)(entry->link >> 32) : 0;
-    if (part >> NAMES_SITE_BITS < (*(const uint32_t *)context))
+    if (part >> NAMES_SITE_BITS < *(const uint32_t *)context)
         return false;
     ((struct hashmap_entry *)entry)->link = (uint32_t)entry->link;
     if (names_site(part))

@@ -5,19 +5,13 @@ import time
 
 import torch
 
+from aimdo import weights
 from names import MIB, say, take
 from comfy_aimdo import control
 
 
 def model(mib):
-    from comfy_aimdo import model_vbar
-
-    buffer = model_vbar.ModelVBAR(mib * MIB, 0)
-    for _ in range(mib // 32):
-        part = buffer.alloc(32 * MIB)
-        if model_vbar.vbar_fault(part) is not None:
-            model_vbar.vbar_unpin(part)
-    return buffer
+    return weights(mib, after_each=lambda: None)
 
 
 def main():
