@@ -1,8 +1,10 @@
-/* decommit.c: which idle extents lose their place, and when what is cached goes back to the driver.
- * It must wait for no other thread. */
+/* decommit.c: idle memory serves a block that lacks some, or goes back to the driver: because it is
+ * asked for, because a block was refused, or because it has been idle for long. It lies in lists,
+ * the longest idle first. It must wait for another thread only where a block has nothing else left,
+ * and hold up nobody who needs a page that is just being unmapped. */
 #include "vm/vm_internal.h"
 
-size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents) {
+static size_t decommit_batch(struct vm *vm, const struct victims *victims, size_t extents) {
     struct page *list[BATCH];
     lock_take(&vm->lock);
     size_t count = page_table_victims(&vm->table, victims, list, min_u64(extents, BATCH));
@@ -16,7 +18,7 @@ size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
     size_t done = 0;
     vm_spill_reclaim(vm);
     while (victims.want) {
-        size_t unmapped = vm_decommit_batch(vm, &victims, BATCH);
+        size_t unmapped = decommit_batch(vm, &victims, BATCH);
         if (!unmapped)
             break;
         done += unmapped;
@@ -49,7 +51,7 @@ size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want) {
     return done;
 }
 
-size_t vm_decommit_for_block(struct vm *vm, size_t want) {
+static size_t decommit_for_block(struct vm *vm, size_t want) {
     size_t done = vm_decommit_fenced(vm, IDLE_RETAINED, want);
     done += vm_decommit_fenced(vm, IDLE_ATTACHED, minus_u64(want, done));
     bool more = any_idle(vm, IDLE_RETAINED) || any_idle(vm, IDLE_ATTACHED);
@@ -118,4 +120,187 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
     struct room room = vm_room(vm, MEMINFO_ANEW);
     return vm_lacks_memory() &&
            (!room.total_bytes || room.free_bytes >= PAGE_BYTES || vm_may_spill(vm));
+}
+
+/* --- memory for a page of a block --- */
+
+/* Whether memory has come back, or is on its way, since `then`. */
+static bool more_may_come(struct vm *vm, uint64_t then) {
+    lock_take(&vm->lock);
+    const struct host_memory *host = &vm->host;
+    bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
+    bool more = coming || vm->landed != then;
+    unsigned rings = bell_rings(&vm->arrived);
+    lock_give(&vm->lock);
+    if (coming)
+        bell_wait(&vm->arrived, rings);
+    return more;
+}
+
+static uint64_t landed(struct vm *vm) {
+    lock_take(&vm->lock);
+    uint64_t count = vm->landed;
+    lock_give(&vm->lock);
+    return count;
+}
+
+static uint64_t take_cached_page(struct vm *vm) {
+    size_t npages;
+    lock_take(&vm->lock);
+    uint64_t handle = vm_cache_take(vm, 1, 1, &npages);
+    lock_give(&vm->lock);
+    return handle;
+}
+
+/* Memory from the driver. What is cached is too large for here, or so small that a block would be
+ * in many extents: it goes back first, so that no more is physical than is needed. */
+uint64_t vm_take_new(struct vm *vm, size_t npages) {
+    vm_cache_trim(vm, npages, 0);
+    return vm_handle_create(vm, npages);
+}
+
+/* A cached page, or a new one; without waiting for the GPU. */
+static uint64_t take_or_create(struct vm *vm) {
+    uint64_t handle = take_cached_page(vm);
+    if (!handle)
+        handle = vm_take_new(vm, 1);
+    while (!handle && vm_lacks_memory() && vm_cache_trim(vm, 1, 1))
+        handle = vm_handle_create(vm, 1);
+    return handle;
+}
+
+/* Whether pages have become idle since the GPU was last found to have finished. */
+bool vm_newly_idle(struct vm *vm) {
+    bool any = false;
+    lock_take(&vm->lock);
+    for (size_t list = 0; list < IDLE_LISTS; list++)
+        for (size_t size = 0; size < EXTENT_SIZES; size++) {
+            const struct page *newest = vm->table.idle[list][size].newest;
+            any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
+        }
+    lock_give(&vm->lock);
+    return any;
+}
+
+/* 0: really full. Memory that another thread is just unmapping or giving back is waited for. What
+ * others leave while the GPU is waited for is looked at, too, but not for ever: they may take and
+ * leave all the time. */
+uint64_t vm_find_page(struct vm *vm, size_t missing) {
+    for (int patience = 16;;) {
+        uint64_t then = landed(vm);
+        uint64_t handle = take_or_create(vm);
+        if (handle || !vm_lacks_memory())
+            return handle;
+        if (!decommit_for_block(vm, missing) && !more_may_come(vm, then) &&
+            !(vm_newly_idle(vm) && patience-- > 0))
+            return vm_spill(vm);
+    }
+}
+
+/* --- what is too old --- */
+
+/* Extents that leave at once: few at first, then as many as the driver is seen to manage within
+ * HOLDUP_NS. So long may be held up who needs one of them: eight calls of 26 us each
+ * (kvcached's bench_vmm on an A100). */
+enum { FIRST = 2 };
+#define HOLDUP_NS (200 * MILLISECOND_NS / 1000)
+
+/* One batch after another. */
+struct batches {
+    uint64_t begun_ns;
+    size_t extents;
+};
+
+/* The size of the next one follows from how long the latest took. */
+static void next_batch(struct batches *batches) {
+    uint64_t now = clock_ns(), took_ns = now - batches->begun_ns;
+    batches->begun_ns = now;
+    if (2 * took_ns <= HOLDUP_NS && 2 * batches->extents <= BATCH)
+        batches->extents *= 2;
+    else if (took_ns > HOLDUP_NS)
+        batches->extents = max_u64(1, batches->extents / 2);
+}
+
+static uint64_t after(uint64_t since_ns, uint64_t idle_ns) {
+    return since_ns > UINT64_MAX - idle_ns ? UINT64_MAX : since_ns + idle_ns;
+}
+
+uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
+    lock_take(&vm->lock);
+    const struct page_table *table = &vm->table;
+    uint64_t attached = page_table_idle_since_ns(table, IDLE_ATTACHED);
+    uint64_t retained = page_table_idle_since_ns(table, IDLE_RETAINED);
+    uint64_t cached = vm_cache_since_ns(vm);
+    uint64_t since_ns = min_u64(max_u64(retained, vm->looked_ns), cached);
+    if (since_ns != UINT64_MAX)
+        since_ns = min_u64(since_ns, vm->moved_ns);
+    lock_give(&vm->lock);
+    uint64_t due_ns = after(since_ns, limits->retained_ns);
+    return limits->attached_bytes ? min_u64(due_ns, after(attached, limits->attached_ns)) : due_ns;
+}
+
+/* How many pages are too much. */
+struct excess {
+    size_t retained, cached;
+};
+
+/* The longest idle serves first, so how old it is does not tell whether it is needed: while PyTorch
+ * takes as much as it gives up, none gets old, and what was once too much would stay. */
+static struct excess excess(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
+    struct excess excess = {0};
+    lock_take(&vm->lock);
+    bool quiet = after(vm->moved_ns, limits->retained_ns) <= now_ns;
+    excess.cached =
+        vm_cache_pages_since(vm, quiet ? now_ns : minus_u64(now_ns, limits->retained_ns));
+    if (quiet || after(vm->looked_ns, limits->retained_ns) <= now_ns) {
+        excess.retained = page_table_unneeded(&vm->table);
+        vm->looked_ns = now_ns;
+    }
+    if (quiet)
+        excess.retained = SIZE_MAX;
+    lock_give(&vm->lock);
+    return excess;
+}
+
+/* One batch of that list, of what is too old; what loses its place goes to the driver. Returns the
+ * pages. */
+static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns, size_t want,
+                          size_t extents) {
+    struct victims victims = {.list = list, .want = want, .idle_since_ns = since_ns};
+    size_t unmapped = want && vm_may_unmap(vm) ? decommit_batch(vm, &victims, extents) : 0;
+    return vm_cache_decay(vm, unmapped);
+}
+
+/* Pages that PyTorch has given up go before those in its cache. */
+static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
+    struct excess much = excess(vm, limits, now_ns);
+    uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
+    size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
+    size_t cached = vm_cache_decay(vm, much.cached), retained = 0, attached = 0, batch;
+    vm_fence_poll(vm, true);
+    struct batches batches = {clock_ns(), FIRST};
+    do {
+        batch = decay_batch(vm, IDLE_RETAINED, now_ns, minus_u64(much.retained, retained),
+                            batches.extents);
+        retained += batch;
+        if (!batch) {
+            batch = decay_batch(vm, IDLE_ATTACHED, attached_since, minus_u64(most, attached),
+                                batches.extents);
+            attached += batch;
+        }
+        next_batch(&batches);
+    } while (batch);
+    vm_sweep(vm);
+    return (struct decayed){attached * PAGE_BYTES, (cached + retained) * PAGE_BYTES};
+}
+
+struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
+    if (vm_decay_due_ns(vm, limits) > now_ns)
+        return (struct decayed){0};
+    uint64_t start_ns = clock_ns();
+    CUstreamCaptureMode before = capture_mode_relax();
+    struct decayed gone = decay(vm, limits, now_ns);
+    capture_mode_set(before);
+    vm_worked(vm, start_ns);
+    return gone;
 }

@@ -1,5 +1,7 @@
 /* probe.c: does this device really map memory the way the engine needs it? Tried once, in a private
- * range, before the first segment; it must leave nothing behind. */
+ * range, before the first segment; it must leave nothing behind. And the
+ * driver's words where it refuses a block something, thread by thread: no other error may be taken
+ * for a lack of memory. */
 #include "vm/vm_internal.h"
 
 CUmemAllocationProp vm_properties(unsigned device) {
@@ -80,4 +82,48 @@ bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
 bool vm_probe(unsigned device) {
     CUmemAllocationProp properties = vm_properties(device);
     return all_there() && vm_probe_of(device, &properties);
+}
+
+/* --- refused --- */
+
+static THREAD_LOCAL CUresult latest = CUDA_ERROR_OUT_OF_MEMORY;
+
+int vm_refusal(void) {
+    return (int)latest;
+}
+
+void vm_refusal_forget(void) {
+    latest = CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool vm_lacks_memory(void) {
+    return latest == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool vm_granted(CUresult result) {
+    if (UNLIKELY(result != CUDA_SUCCESS) && vm_lacks_memory())
+        latest = result;
+    return result == CUDA_SUCCESS;
+}
+
+/* Errors after which no call in the context succeeds any more. */
+void vm_note_fault(CUresult result) {
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        vm_granted(result);
+        break;
+    default:
+        break;
+    }
 }

@@ -79,7 +79,7 @@ struct peers {
     bool adding; /* another one, just now */
 };
 
-/* host_memory.c: physical memory in the host's. */
+/* Physical memory in the host's. */
 struct host_memory {
     size_t room;                     /* pages: as many as there may be */
     _Atomic size_t count;            /* and are; changed under the lock */
@@ -147,28 +147,23 @@ static inline void vm_changed(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->changes, 1, memory_order_release);
 }
 
-/* unmap.c. Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
+/* handles.c. Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
  * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 
 /* Counts the victims as in flight. The lock is held. */
 void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count);
 
-/* decommit.c. One batch of extents with which the GPU has finished become cached memory. Returns
- * the pages. */
-size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents);
-
-/* Up to so many idle pages of that list become cached memory: of those that the GPU is known to
- * have finished with; the same after it was asked again. Of both lists, after it was waited for. */
+/* decommit.c. Up to so many idle pages of that list become cached memory: of those that the GPU is
+ * known to have finished with; the same after it was asked again. */
 size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want);
 size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want);
-size_t vm_decommit_for_block(struct vm *vm, size_t want);
 
 /* A block was refused something: idle memory goes back to the driver, which is asked what it has
  * left. Whether to try the block again; *attempts: at first 0. */
 bool vm_ask_again(struct vm *vm, unsigned *attempts);
 
-/* find.c. Memory for one page of a block that lacks so many; 0: really full. May wait for the GPU,
+/* Memory for one page of a block that lacks so many; 0: really full. May wait for the GPU,
  * and for what another thread gives back. */
 uint64_t vm_find_page(struct vm *vm, size_t missing);
 
@@ -186,7 +181,7 @@ bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, si
  * lose their memory, which is cached. */
 void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, size_t count);
 
-/* refusal.c. Notes what this thread was refused by the driver, of which the first is kept that is
+/* probe.c. Notes what this thread was refused by the driver, of which the first is kept that is
  * no lack of memory; of other calls only what ends the whole context. */
 bool vm_granted(CUresult result);
 void vm_note_fault(CUresult result);
@@ -196,7 +191,7 @@ void vm_refusal_forget(void);
 /* Before a request is refused: see OWN_SEGMENT_BYTES of page_table.h. */
 void vm_give_up_behind(struct vm *vm);
 
-/* reserve.c. The addresses of segments that have ended go back once nothing is mapped there. */
+/* The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
 
 /* room.c: what the driver has left, by a reading that will do for that. All zero: it could
@@ -256,7 +251,7 @@ void vm_fence_poll_in_turn(struct vm *vm);
  */
 bool vm_may_unmap(struct vm *vm);
 
-/* host_memory.c. Handles of host memory carry a mark; the real one is what the driver knows. */
+/* handles.c. Handles of host memory carry a mark; the real one is what the driver knows. */
 bool vm_is_spilled(uint64_t handle);
 uint64_t vm_real_handle(uint64_t handle);
 
@@ -264,8 +259,7 @@ uint64_t vm_real_handle(uint64_t handle);
 bool vm_may_spill(struct vm *vm);
 uint64_t vm_spill(struct vm *vm);
 
-/* Such a page has lost its place (the lock is held); it goes back to the host (it is not). */
-void vm_spill_ends(struct vm *vm, uint64_t handle);
+/* Pages that have lost their place go back to the host. */
 void vm_spill_return(struct vm *vm);
 
 /* spill.c. All that is idle, and that the GPU is known to have finished with, goes back to the

@@ -1,0 +1,346 @@
+/* handles.c: physical memory without a place. Extents that lose theirs are cached for the next
+ * block, by size, and go back to the driver; when the device is really full, so much comes from the
+ * host, which the device reaches over the link. Keeping a handle must never fail, so there is
+ * always room for all there are; memory of the host must never be cached. */
+#include "vm/vm_internal.h"
+
+/* As many as there are of one page on a device of 256 GiB; they cost memory only where they are
+ * used. */
+enum { FIRST_CAPACITY = 1 << 17 };
+
+static bool grow(struct handles *handles) {
+    if (handles->total < handles->capacity)
+        return true;
+    size_t capacity = handles->capacity ? handles->capacity * 2 : FIRST_CAPACITY;
+    struct cached_handle *larger =
+        memory_grow(handles->list, handles->capacity * sizeof *larger, capacity * sizeof *larger);
+    if (!larger)
+        return false;
+    handles->list = larger;
+    handles->capacity = capacity;
+    return true;
+}
+
+bool vm_cache_open(struct vm *vm) {
+    bool opened = true;
+    for (size_t size = 0; opened && size < EXTENT_SIZES; size++)
+        opened = grow(&vm->cache.sizes[size]);
+    return opened;
+}
+
+/* The one cached last. */
+static uint64_t take(struct vm *vm, size_t size) {
+    struct handles *handles = &vm->cache.sizes[size];
+    vm->cache.cached_pages -= extent_npages(size);
+    return handles->list[--handles->count].handle;
+}
+
+uint64_t vm_cache_take(struct vm *vm, size_t least, size_t most, size_t *npages) {
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
+        if (!vm->cache.sizes[size].count || extent_npages(size) > most ||
+            extent_npages(size) < least)
+            continue;
+        *npages = extent_npages(size);
+        return take(vm, size);
+    }
+    return 0;
+}
+
+void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages) {
+    struct handles *handles = &vm->cache.sizes[extent_size_index(npages)];
+    if (vm_is_spilled(handle)) {
+        vm->host.returning[vm->host.returning_count++] = handle;
+        return;
+    }
+    handles->list[handles->count++] = (struct cached_handle){handle, vm->table.now_ns};
+    vm->cache.cached_pages += npages;
+}
+
+uint64_t vm_cache_since_ns(const struct vm *vm) {
+    uint64_t since_ns = UINT64_MAX;
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        if (vm->cache.sizes[size].count)
+            since_ns = min_u64(since_ns, vm->cache.sizes[size].list[0].since_ns);
+    return since_ns;
+}
+
+size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
+    size_t pages = 0;
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
+        const struct handles *handles = &vm->cache.sizes[size];
+        size_t count = 0;
+        while (count < handles->count && handles->list[count].since_ns <= since_ns)
+            count++;
+        pages += count * extent_npages(size);
+    }
+    return pages;
+}
+
+/* Until it ends it is not known what the driver counts. The lock is held. */
+static void move_begins(struct vm *vm) {
+    vm->cache.moving++;
+    vm->cache.moves++;
+}
+
+uint64_t vm_handle_create(struct vm *vm, size_t npages) {
+    CUmemAllocationProp properties = vm_properties(vm->device);
+    CUmemGenericAllocationHandle handle = 0;
+    struct handles *handles = &vm->cache.sizes[extent_size_index(npages)];
+    lock_take(&vm->lock);
+    bool room = grow(handles);
+    handles->total += room;
+    vm->cache.physical_pages += room ? npages : 0;
+    move_begins(vm);
+    lock_give(&vm->lock);
+    bool created = room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &properties, 0));
+    vm_called(vm);
+    lock_take(&vm->lock);
+    handles->total -= room && !created;
+    vm->cache.physical_pages -= room && !created ? npages : 0;
+    vm->figures.creates += created ? npages : 0;
+    vm->cache.moving--;
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    return created ? handle : 0;
+}
+
+/* --- going back to the driver --- */
+
+/* The size of which one is released: the largest that is not more than what is wanted, else the
+ * smallest there is. */
+static size_t to_release(const struct vm *vm, size_t want, size_t larger) {
+    size_t best = EXTENT_SIZES;
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
+        if (!vm->cache.sizes[size].count || extent_npages(size) <= larger)
+            continue;
+        best = size;
+        if (extent_npages(size) <= want)
+            break;
+    }
+    return best;
+}
+
+/* Until the driver has it back it is neither cached nor free: others know that it is on its way. */
+static size_t release_one(struct vm *vm, size_t want, size_t larger) {
+    lock_take(&vm->lock);
+    size_t size = to_release(vm, want, larger);
+    size_t npages = size < EXTENT_SIZES ? extent_npages(size) : 0;
+    uint64_t handle = npages ? take(vm, size) : 0;
+    vm->in_flight += npages;
+    if (npages)
+        move_begins(vm);
+    lock_give(&vm->lock);
+    if (!npages)
+        return 0;
+    bool released = REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
+    vm_called(vm);
+    lock_take(&vm->lock);
+    vm->in_flight -= npages;
+    vm->cache.moving--;
+    if (released) {
+        vm->cache.sizes[size].total--;
+        vm->cache.physical_pages -= npages;
+        vm->landed++;
+        vm->figures.releases += npages;
+    } else {
+        vm_cache_put(vm, handle, npages);
+    }
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
+    return released ? npages : 0;
+}
+
+size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
+    size_t released = 0, npages = 1;
+    while (released < want && npages) {
+        npages = release_one(vm, want - released, larger);
+        released += npages;
+    }
+    return released;
+}
+
+size_t vm_cache_decay(struct vm *vm, size_t want) {
+    size_t released = 0, npages = 1;
+    while (released < want && npages && !atomic_load(&vm->cache.readers)) {
+        npages = release_one(vm, want - released, 0);
+        released += npages;
+    }
+    return released;
+}
+
+/* --- extents lose their place --- */
+
+/* By address: what lies side by side is unmapped by one call. */
+static void sort(struct page **list, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        struct page *page = list[i];
+        size_t k = i;
+        for (; k > 0 && page_address(list[k - 1]) > page_address(page); k--)
+            list[k] = list[k - 1];
+        list[k] = page;
+    }
+}
+
+/* How many of the extents from i on follow each other without a gap. */
+static size_t run_length(struct page *const *list, size_t i, size_t count) {
+    size_t n = 1;
+    while (i + n < count && list[i + n] == list[i + n - 1] + list[i + n - 1]->npages &&
+           list[i]->segment == list[i + n]->segment)
+        n++;
+    return n;
+}
+
+static size_t pages_in(struct page *const *list, size_t count) {
+    size_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += list[i]->npages;
+    return sum;
+}
+
+/* The lock is held. */
+static void conclude(struct vm *vm, struct page **list, size_t count, bool unmapped) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t handle = list[i]->handle;
+        size_t npages = list[i]->npages;
+        vm->in_flight -= npages;
+        if (!unmapped) {
+            page_table_put_back(&vm->table, list[i]);
+            continue;
+        }
+        page_table_unmapped(&vm->table, list[i]);
+        vm_cache_put(vm, handle, npages);
+        vm->figures.unmaps += npages;
+        vm->landed++;
+    }
+}
+
+size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
+    size_t done = 0;
+    sort(list, count);
+    for (size_t i = 0; i < count;) {
+        size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
+        bool unmapped =
+            REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
+        vm_called(vm);
+        lock_take(&vm->lock);
+        conclude(vm, list + i, n, unmapped);
+        vm_changed(vm);
+        lock_give(&vm->lock);
+        bell_ring(&vm->arrived);
+        done += unmapped ? in_run : 0;
+        i += n;
+    }
+    vm_spill_return(vm);
+    return done;
+}
+
+void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count) {
+    vm->in_flight += pages_in(list, count);
+}
+
+/* --- memory of the host --- */
+
+/* Handles of host memory carry this mark in the page table; real ones do not have the bit. */
+#define HOST_MARK ((uint64_t)1 << 63)
+
+bool vm_is_spilled(uint64_t handle) {
+    return (handle & HOST_MARK) != 0;
+}
+
+uint64_t vm_real_handle(uint64_t handle) {
+    return handle & ~HOST_MARK;
+}
+
+/* The node next to the device; 0 where there is but one, or the driver does not know. */
+static int node_of(unsigned device) {
+    real_cuDeviceGetAttribute_t get = REAL(cuDeviceGetAttribute);
+    int node = -1;
+    if (!get || get(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, (CUdevice)device) != CUDA_SUCCESS ||
+        node < 0)
+        return 0;
+    return node;
+}
+
+static CUmemAllocationProp host_properties(int node) {
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node},
+    };
+    return properties;
+}
+
+bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
+    size_t room = bytes / PAGE_BYTES;
+    vm->host.node = node_of(vm->device);
+    CUmemAllocationProp properties = host_properties(vm->host.node);
+    if (!room || !vm_probe_of(vm->device, &properties))
+        return false;
+    vm->host.returning = memory_map(room * sizeof *vm->host.returning);
+    vm->host.room = vm->host.returning ? room : 0;
+    return vm->host.room > 0;
+}
+
+bool vm_may_spill(struct vm *vm) {
+    lock_take(&vm->lock);
+    bool room = vm->host.count < vm->host.room;
+    lock_give(&vm->lock);
+    return room;
+}
+
+/* The lock is held. */
+static void count_more(struct host_memory *host) {
+    if (host->count++ == 0)
+        host->since_ns = clock_ns();
+}
+
+static void count_less(struct host_memory *host, size_t count) {
+    host->count -= count;
+    if (count && host->count == 0)
+        host->spent_ns += clock_ns() - host->since_ns;
+}
+
+uint64_t vm_spilled_ns(const struct vm *vm) {
+    const struct host_memory *host = &vm->host;
+    return host->spent_ns + (host->count ? clock_ns() - host->since_ns : 0);
+}
+
+uint64_t vm_spill(struct vm *vm) {
+    CUmemAllocationProp properties = host_properties(vm->host.node);
+    CUmemGenericAllocationHandle handle = 0;
+    lock_take(&vm->lock);
+    bool room = vm->host.count < vm->host.room;
+    if (room)
+        count_more(&vm->host);
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    vm_called(vm);
+    if (room && vm_granted(REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0)))
+        return handle | HOST_MARK;
+    lock_take(&vm->lock);
+    count_less(&vm->host, room);
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    return 0;
+}
+
+void vm_spill_return(struct vm *vm) {
+    for (;;) {
+        lock_take(&vm->lock);
+        struct host_memory *host = &vm->host;
+        uint64_t handle = host->returning_count ? host->returning[--host->returning_count] : 0;
+        host->leaving += handle != 0;
+        lock_give(&vm->lock);
+        if (!handle)
+            return;
+        vm_release(vm_real_handle(handle)); /* what is refused twice is waited for by nobody */
+        vm_called(vm);
+        lock_take(&vm->lock);
+        count_less(host, 1);
+        vm_changed(vm);
+        host->leaving--;
+        vm->landed++;
+        lock_give(&vm->lock);
+        bell_ring(&vm->arrived);
+    }
+}
