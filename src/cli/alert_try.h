@@ -1,7 +1,7 @@
 /* alert_try.h: whether the commands of VRAMGC_ON do what they should, before anything happens. */
 #pragma once
 
-#include "judge/alert_rules.h"
+#include "judge/alert.h"
 
 #include <signal.h>
 

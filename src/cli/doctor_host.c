@@ -4,7 +4,7 @@
 #include "cli/alert_commands.h"
 #include "cli/finding.h"
 #include "cli/preload.h"
-#include "judge/shared_card.h"
+#include "judge/who.h"
 #include "read/units.h"
 #include "base/control_group.h"
 #include "base/options.h"

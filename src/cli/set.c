@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/live_file.h"
 #include "cli/settings.h"
-#include "judge/shared_card.h"
+#include "judge/who.h"
 #include "read/derived.h"
 #include "read/program.h"
 #include "read/units.h"

@@ -1,6 +1,6 @@
 /* settings.c: see settings.h. */
 #include "cli/settings.h"
-#include "judge/alert_rules.h"
+#include "judge/alert.h"
 #include "read/complain.h"
 #include "base/base.h"
 #include "base/parse.h"

@@ -3,7 +3,7 @@
  * it is in the program: it reads what the library writes down anyway. */
 #pragma once
 
-#include "judge/alert_rules.h"
+#include "judge/alert.h"
 
 /* Both are nothing where it could not be started. */
 struct watch_beside {

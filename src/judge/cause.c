@@ -2,7 +2,7 @@
  * was lacking. */
 #include "judge/cause.h"
 #include "judge/growers.h"
-#include "judge/other_libraries.h"
+#include "judge/who.h"
 #include "base/base.h"
 
 #include <signal.h>
@@ -13,112 +13,6 @@
  * and an idle desktop's (prove/card.c). */
 enum { CAUSE_SHARE = 32 };
 #define UNNAMED_BYTES ((uint64_t)1 << 30)
-
-/* Growth shows in this many floors at the least, by this much. Of fewer than MANY_TURNS all may be
- * of one large job, whose live memory rises as it goes: they must rise in each part, and evenly, as
- * a loop does. Of eight runs of Stable Diffusion 1.5, SDXL and Flux, each cut off where it would
- * run out of memory on cards of 60 sizes, 40 would else be growth: up to 25 turns with SD 1.5 at
- * 1024x1024, batch 16, up to 778 with SDXL at 2560x2560, batch 2. Jobs of mixed sizes, each of
- * which keeps 8 to 300 MiB, rise unevenly and make 4,000 and more. */
-enum { LEAST_TURNS = 8, MANY_TURNS = 1024, PARTS = 6, EVEN = 3 };
-#define GROWTH_BYTES ((uint64_t)64 << 20)
-
-static uint64_t lowest(const uint64_t *bytes, uint64_t from, uint64_t end) {
-    uint64_t least = UINT64_MAX;
-    for (uint64_t i = from; i < end; i++)
-        least = min_u64(least, bytes[i]);
-    return least;
-}
-
-/* In each part after the first about as much. */
-static bool rises_evenly(const uint64_t *bytes, uint64_t from, uint64_t end) {
-    uint64_t count = end - from, before = lowest(bytes, from, from + count / PARTS);
-    uint64_t least = UINT64_MAX, most = 0;
-    for (uint64_t i = 1; i < PARTS; i++) {
-        uint64_t low = lowest(bytes, from + i * count / PARTS, from + (i + 1) * count / PARTS);
-        least = min_u64(least, minus_u64(low, before));
-        most = max_u64(most, minus_u64(low, before));
-        before = low;
-    }
-    return least > 0 && most / EVEN <= least;
-}
-
-/* Models are loaded in the first quarter. In each of the others the floor must be higher than in
- * the one before, and no quarter may bring nearly all of it: that is one model more, no leak. */
-struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
-    uint64_t quarter = count / 4, low[4];
-    if (count < LEAST_TURNS)
-        return (struct oom_growth){0};
-    for (uint64_t i = 0; i < 4; i++)
-        low[i] = lowest(bytes, i * quarter, i < 3 ? (i + 1) * quarter : count);
-    uint64_t third = minus_u64(low[2], low[1]), fourth = minus_u64(low[3], low[2]);
-    return (struct oom_growth){
-        .grows = low[0] < low[1] && third >= fourth / 4 && fourth >= third / 4 &&
-                 third + fourth >= GROWTH_BYTES,
-        .first_bytes = low[1],
-        .latest_bytes = bytes[count - 1],
-        .steps = count - 1 - quarter,
-    };
-}
-
-uint64_t growth_bytes(const struct oom_growth *growth) {
-    return minus_u64(growth->latest_bytes, growth->first_bytes);
-}
-
-/* What was live when the program rested, after each job that was over by then. */
-static uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_device *device,
-                             uint64_t until_ns, uint64_t left[VRAMGC_MAX_JOBS]) {
-    uint64_t count = 0;
-    for (size_t i = 0; i < record->job_count; i++) {
-        const struct vramgc_job *job = record->jobs[i];
-        if (job->device == (uint64_t)(device - record->file->devices) &&
-            job->time_ns + job->took_ns < until_ns)
-            left[count++] = job->live_bytes;
-    }
-    return count;
-}
-
-static struct oom_growth growth_of_jobs(const struct stats_file *record,
-                                        const struct vramgc_device *device, uint64_t until_ns) {
-    uint64_t left[VRAMGC_MAX_JOBS];
-    return growth_in(left, left_by_jobs(record, device, until_ns, left));
-}
-
-/* A model that is loaded layer by layer leaves more and more, as it should: then only what stays
- * from job to job is growth. */
-static struct oom_growth growth_until(const struct stats_file *record,
-                                      const struct vramgc_device *device, uint64_t turns,
-                                      uint64_t until_ns) {
-    const struct vramgc_floors *floors = &device->floors;
-    uint64_t merged = max_u64(floors->merged, 1);
-    uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
-    struct oom_growth growth = growth_in(floors->bytes, count);
-    struct oom_growth jobs = growth_of_jobs(record, device, until_ns);
-    bool of_one = turns < MANY_TURNS && !rises_evenly(floors->bytes, count / 4, count);
-    growth.grows =
-        growth.grows &&
-        (jobs.grows || (!of_one && !growers_load(record->file, device, growth_bytes(&growth))));
-    growth.jobs = jobs.grows ? jobs.steps : 0;
-    growth.job_bytes = jobs.grows ? growth_bytes(&jobs) / jobs.steps : 0;
-    return growth;
-}
-
-/* What a program that ends leaves is no rest between two jobs. */
-struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
-                            uint64_t turns) {
-    bool runs = record->state == PROCESS_RUNNING;
-    return growth_until(record, device, turns,
-                        runs ? UINT64_MAX : minus_u64(record->elapsed_ns, SECOND_NS));
-}
-
-bool record_grows(const struct stats_file *record) {
-    bool grows = false;
-    for (size_t i = 0; i < record->file->device_count; i++)
-        grows = grows ||
-                growth_of(record, &record->file->devices[i], record->file->devices[i].floors.turns)
-                    .grows;
-    return grows;
-}
 
 /* Asked for after the refusal, so it may be told; else it is of an earlier one. Where there was
  * another error since then, it is of that. */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "judge/growers.h"
 #include "read/stats_file.h"
 
 enum oom_cause {
@@ -37,15 +38,6 @@ struct oom_sum {
     uint64_t free_bytes, total_bytes;
 };
 
-/* The floor of memory, from early in the run on. */
-struct oom_growth {
-    bool grows;
-    uint64_t first_bytes, latest_bytes;
-    uint64_t steps;     /* from the first to the latest */
-    uint64_t job_bytes; /* from job to job, 0: not known */
-    uint64_t jobs;
-};
-
 struct oom {
     const struct stats_file *record;
     const struct vramgc_refusal *refusal;
@@ -74,20 +66,6 @@ bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);
 /* Of other processes together; where none is known by name, with the driver's own. */
 uint64_t oom_others_bytes(const struct oom_sum *sum);
 
-/* Whether it does on any device. */
-bool record_grows(const struct stats_file *record);
-
-/* Of a device in its first so many turns, whether or not anything was refused. What a program that
- * was out of memory lets go is no part of why it was. */
-struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device,
-                            uint64_t turns);
-
 /* As other texts name it: "another process". What is told as another cause has that one's name. */
 enum oom_cause cause_as_told(enum oom_cause cause);
 const char *cause_name(enum oom_cause cause);
-
-/* By how much more is live than at first. */
-uint64_t growth_bytes(const struct oom_growth *growth);
-
-/* Of what was left after each job. */
-struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);

@@ -2,12 +2,11 @@
  * heard of fragmentation. */
 #include "judge/cause_words.h"
 #include "judge/growers.h"
-#include "judge/other_libraries.h"
+#include "judge/who.h"
 #include "judge/spill_words.h"
 #include "judge/text_encoder.h"
 #include "read/units.h"
 #include "judge/webui.h"
-#include "judge/who.h"
 #include "base/base.h"
 
 #include <string.h>

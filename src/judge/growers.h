@@ -1,8 +1,40 @@
-/* growers.h: with whom most of what grows stays. */
+/* growers.h: whether live memory, or the program's memory in the host, grows from job to job; and
+ * with whom most of what grows stays. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/text.h"
-#include "vramgc_format.h"
+#include "read/stats_file.h"
+
+/* The floor of memory, from early in the run on. */
+struct oom_growth {
+    bool grows;
+    uint64_t first_bytes, latest_bytes;
+    uint64_t steps;     /* from the first to the latest */
+    uint64_t job_bytes; /* from job to job, 0: not known */
+    uint64_t jobs;
+};
+
+/* Of a device, whether or not anything was refused; and in its first so many turns: what a program
+ * that was out of memory lets go is no part of why it was. */
+struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device);
+struct oom_growth growth_until(const struct stats_file *record, const struct vramgc_device *device,
+                               uint64_t turns, uint64_t until_ns);
+
+/* On any device, or in the host. */
+bool record_grows(const struct stats_file *record);
+
+/* What was live when the program rested, after each job that was over by then. Returns how many. */
+uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_device *device,
+                      uint64_t until_ns, uint64_t left[VRAMGC_MAX_JOBS]);
+
+/* By how much more is live than at first. */
+uint64_t growth_bytes(const struct oom_growth *growth);
+
+/* Of what was left after each job. */
+struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);
 
 /* Where so much was added in the run: "; most comes from encode_prompt (pipeline.py:212), text
  * encode"; of several functions the phase or the file that they share; else nothing. */
@@ -20,3 +52,10 @@ void growers_say_pile(struct text *text, const struct vramgc_file *file,
 /* Most of it is of models and LoRAs that are brought to the card. */
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                   uint64_t grown_bytes);
+
+/* A sentence, and what may help: to be told apart. False: it does not. */
+bool host_growth_say(struct text *text, const struct stats_file *record);
+bool host_growth_say_todo(struct text *text, const struct stats_file *record);
+
+/* Both, for where they stand together. */
+bool host_growth_say_all(struct text *text, const struct stats_file *record);

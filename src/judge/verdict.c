@@ -2,19 +2,14 @@
 #include "judge/verdict.h"
 #include "judge/cause.h"
 #include "judge/cause_words.h"
-#include "judge/crash.h"
+#include "judge/tally.h"
 #include "read/derived.h"
-#include "judge/host_growth.h"
+#include "judge/growers.h"
 #include "judge/idle.h"
 #include "judge/needless.h"
-#include "judge/pinned.h"
-#include "judge/other_libraries.h"
-#include "judge/other_ooms.h"
-#include "judge/peak.h"
-#include "judge/shared_card.h"
-#include "judge/tally.h"
-#include "read/units.h"
 #include "judge/who.h"
+#include "judge/other_ooms.h"
+#include "read/units.h"
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -61,7 +56,7 @@ static enum verdict_code code_of(enum oom_cause cause) {
 static bool any_grows(struct stats_file *const *records, size_t count) {
     bool grows = false;
     for (size_t i = 0; i < count; i++)
-        grows = grows || record_grows(records[i]) || host_memory_grows(records[i]);
+        grows = grows || record_grows(records[i]);
     return grows;
 }
 
@@ -162,7 +157,7 @@ static bool say_first(struct text *text, bool say(struct text *, const struct st
 static bool say_growth(struct text *text, const struct stats_file *record) {
     for (size_t i = 0; i < record->file->device_count; i++) {
         const struct vramgc_device *device = &record->file->devices[i];
-        struct oom_growth growth = growth_of(record, device, device->floors.turns);
+        struct oom_growth growth = growth_of(record, device);
         if (!growth.grows)
             continue;
         text_add(text, text->length ? " " : "");

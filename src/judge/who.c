@@ -1,7 +1,9 @@
-/* who.c: see who.h. It shows what the file says, and judges nothing. */
+/* who.c: see who.h. It shows what the file says, and judges nothing; but it must not call a peak
+ * short that a longer look would find again. */
 #include "judge/who.h"
 #include "read/units.h"
 #include "base/base.h"
+#include "base/parse.h"
 
 #include <string.h>
 
@@ -144,4 +146,122 @@ void who_say_most(struct text *text, const struct stats_file *record,
     text_format(text, "%s of %s live %s: %s%s%s", show_bytes(owners->list[0].bytes).text,
                 show_bytes(owners->live_bytes).text, then ? "then" : "at the peak",
                 who_name(site).text, *site->phase ? ", " : "", site->phase);
+}
+
+/* ---- the peak ---- */
+
+/* Short is what lies within this part of the run on either side of its highest point, a quarter in
+ * all: there must be so many points that it is some of them. */
+enum { SIDE = 8, LEAST_SAMPLES = 16 };
+
+/* It stands out by this much and by this part of itself, as idle memory does that is worth a word
+ * (VERDICT_IDLE_BYTES); what is less than half of it is not the program's work, but its start. */
+#define LEAST_MORE_BYTES ((uint64_t)512 << 20)
+enum { LEAST_PART = 16, MOST_ELSE = 2 };
+
+static uint64_t highest_live(const struct vramgc_device *device) {
+    uint64_t highest = 0;
+    for (uint64_t i = 1; i < device->sample_count; i++)
+        if (device->samples[i].allocated_bytes > device->samples[highest].allocated_bytes)
+            highest = i;
+    return highest;
+}
+
+/* A point has what was seen since the one before, and until the next. */
+static uint64_t start_of(const struct vramgc_device *device, uint64_t i) {
+    return i > 0 ? device->samples[i - 1].time_ns : 0;
+}
+
+static uint64_t end_of(const struct vramgc_device *device, uint64_t i) {
+    return i + 1 < device->sample_count ? device->samples[i + 1].time_ns
+                                        : device->samples[i].time_ns;
+}
+
+static uint64_t most_elsewhere(const struct vramgc_device *device, uint64_t from_ns,
+                               uint64_t until_ns) {
+    uint64_t most = 0;
+    for (uint64_t i = 0; i < device->sample_count; i++)
+        if (end_of(device, i) <= from_ns || start_of(device, i) >= until_ns)
+            most = max_u64(most, device->samples[i].allocated_bytes);
+    return most;
+}
+
+struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t elapsed_ns) {
+    if (device->sample_count < LEAST_SAMPLES)
+        return (struct short_peak){0};
+    uint64_t highest = highest_live(device), side_ns = elapsed_ns / SIDE;
+    struct short_peak peak = {.time_ns = device->samples[highest].time_ns,
+                              .live_bytes = device->samples[highest].allocated_bytes};
+    peak.from_ns = minus_u64(start_of(device, highest), side_ns);
+    peak.until_ns = end_of(device, highest) + side_ns;
+    peak.else_bytes = most_elsewhere(device, peak.from_ns, peak.until_ns);
+    uint64_t more = minus_u64(peak.live_bytes, peak.else_bytes);
+    peak.stands_alone = more >= max_u64(LEAST_MORE_BYTES, peak.live_bytes / LEAST_PART) &&
+                        peak.else_bytes >= peak.live_bytes / MOST_ELSE;
+    return peak;
+}
+
+/* ---- libraries ---- */
+
+/* The least part of what all of them held at their peak: there are about eight lines then; and the
+ * least that is worth one. */
+enum { LIBRARY_PART = 8 };
+#define LEAST_LIBRARY_BYTES ((uint64_t)1 << 20)
+
+const char *library_name(const struct vramgc_file *file, uint64_t index) {
+    bool named = index > 0 && index < file->library_count && *file->libraries[index].name;
+    return named ? file->libraries[index].name : NULL;
+}
+
+const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device) {
+    for (uint64_t i = 1; i < file->library_count; i++)
+        if (device->of_libraries[i].peak > device->stats.other_bytes.peak / 2)
+            return library_name(file, i);
+    return NULL;
+}
+
+bool library_shows(const struct vramgc_device *device, uint64_t index) {
+    uint64_t least = max_u64(device->stats.other_bytes.peak / LIBRARY_PART, LEAST_LIBRARY_BYTES);
+    return device->of_libraries[index].peak >= least;
+}
+
+/* ---- what other programs leave or give ---- */
+
+static void say_amount(struct text *text, uint64_t amount) {
+    double percent = amount_percent(amount);
+    if (percent > 0)
+        text_format(text, "%.4g %%", percent);
+    else
+        text_add(text, show_bytes(amount).text);
+}
+
+bool shared_card_say_limits(struct text *text, const struct vramgc_limits *limits) {
+    if (limits->headroom) {
+        text_add(text, "head-room: ");
+        say_amount(text, limits->headroom);
+        text_add(text, " stay free for others");
+    }
+    if (limits->cap) {
+        text_add(text, limits->headroom ? "; cap: " : "cap: ");
+        say_amount(text, limits->cap);
+        text_add(text, " at most");
+    }
+    return limits->headroom || limits->cap;
+}
+
+bool shared_card_say_giver(struct text *text, const struct vramgc_file *file) {
+    bool any = false;
+    for (size_t i = 0; i < file->device_count; i++) {
+        const struct vramgc_device *device = &file->devices[i];
+        const struct vramgc_giver *giver = &device->giver;
+        if (!giver->pid)
+            continue;
+        text_format(text, "%s %s from %s (%llu)%s in %s", any ? "," : "lacked memory, and got",
+                    show_bytes(device->stats.peer_bytes).text,
+                    *giver->name ? giver->name : "a program", (unsigned long long)giver->pid,
+                    giver->several ? " and others" : "",
+                    show_time(device->stats.peer_wait_ns).text);
+        any = true;
+    }
+    return any;
 }

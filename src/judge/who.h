@@ -1,9 +1,25 @@
-/* who.h: whose live memory was, as rows and in words. */
+/* who.h: whose the memory of a card was: the program's functions, as rows and in words; libraries
+ * beside PyTorch; one short peak; and what the program left to others, or others gave it. */
 #pragma once
 
-#include "judge/peak.h"
-#include "read/stats_file.h"
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "base/text.h"
+#include "read/stats_file.h"
+
+/* Whether the highest live memory was that of one short time: a load of LoRAs, the decoding of one
+ * large image. What it needed beyond all else is what a smaller card lacks. It knows neither
+ * functions nor jobs: the timeline will do. */
+struct short_peak {
+    bool stands_alone;
+    uint64_t time_ns, live_bytes;
+    uint64_t else_bytes;        /* the most that was live in all the rest of the time */
+    uint64_t from_ns, until_ns; /* but of this, which it lies in */
+};
+
+/* elapsed_ns: of the whole record. */
+struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t elapsed_ns);
 
 /* A line of a table: what is theirs at the peak of live memory and, if there was one, at the
  * out-of-memory. site NULL: what nobody is known by name for. */
@@ -55,3 +71,25 @@ struct who_name who_short_name(const struct vramgc_site *site);
  * device may be NULL. */
 void who_say_most(struct text *text, const struct stats_file *record,
                   const struct vramgc_device *device, bool at_oom);
+
+/* ---- libraries other than PyTorch's allocator ---- */
+
+/* The name of its file; NULL: not known. */
+const char *library_name(const struct vramgc_file *file, uint64_t index);
+
+/* The one that held, at its own peak, more than half of what all of them held at theirs; NULL: none
+ * did, or it is not known. */
+const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device);
+
+/* Whether what the library held is worth a line beside what all of them did. */
+bool library_shows(const struct vramgc_device *device, uint64_t index);
+
+/* ---- how a program shared its card, in words ---- */
+
+/* "head-room: 2.0 GiB stay free for others; cap: 8.0 GiB at most": what is in force, and was at the
+ * end. Nothing, and false, where nothing is. */
+bool shared_card_say_limits(struct text *text, const struct vramgc_limits *limits);
+
+/* "lacked memory, and got 2.0 GiB from python (1234) in 3 ms": the time is the answers of all that
+ * were asked. Nothing, and false, where none gave. */
+bool shared_card_say_giver(struct text *text, const struct vramgc_file *file);

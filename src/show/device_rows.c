@@ -2,7 +2,7 @@
  * Of the moment of an out-of-memory it shows what the refusal tells. */
 #include "show/device_rows.h"
 #include "read/derived.h"
-#include "judge/other_libraries.h"
+#include "judge/who.h"
 #include "show/summary_lines.h"
 #include "base/base.h"
 #include "base/text.h"

@@ -7,7 +7,6 @@
 #include "show/html_text.h"
 #include "show/summary.h"
 #include "read/units.h"
-#include "judge/shared_card.h"
 #include "judge/who.h"
 #include "base/base.h"
 

@@ -1,7 +1,7 @@
 /* record_fields.c: see record_fields.h. It says what a field is called and means, and not how a
  * format writes it. */
 #include "show/record_fields.h"
-#include "judge/other_libraries.h"
+#include "judge/who.h"
 #include "read/derived.h"
 #include "base/base.h"
 

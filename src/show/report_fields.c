@@ -6,7 +6,6 @@
 #include "show/record_fields.h"
 #include "judge/who.h"
 #include "base/parse.h"
-#include "judge/other_libraries.h"
 #include "judge/verdict.h"
 
 #include <stdlib.h>

@@ -3,11 +3,10 @@
 #include "judge/cause.h"
 #include "show/device_table.h"
 #include "show/host_block.h"
-#include "judge/host_growth.h"
+#include "judge/growers.h"
 #include "show/summary_lines.h"
-#include "judge/shared_card.h"
-#include "judge/verdict.h"
 #include "judge/who.h"
+#include "judge/verdict.h"
 #include "show/summary_who.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -391,7 +390,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     write_actions(out, told, style);
     write_refusals(out, told, style);
     write_marks(out, told, style);
-    if (all || record_grows(told) || host_memory_grows(told))
+    if (all || record_grows(told))
         write_jobs(out, told, style);
     write_doubts(out, &told->file->process);
     if (style->next_commands)

@@ -1,9 +1,8 @@
 /* top_hints.c: see top_hints.h. A web UI that waits for its user does nothing, as one that hangs:
  * it must not call that a hang. */
 #include "show/top_hints.h"
-#include "judge/shared_card.h"
-#include "judge/tally.h"
 #include "judge/who.h"
+#include "judge/tally.h"
 #include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"

@@ -1,7 +1,7 @@
 /* test_peak.c: when the peak of live memory is told as that of a short time. */
 #include "unit.h"
 
-#include "judge/peak.h"
+#include "judge/who.h"
 
 #include <string.h>
 

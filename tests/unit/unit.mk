@@ -2,6 +2,12 @@
 # once a line `UNIT_NAME = sources it tests` stands here; UNIT_LINK_NAME adds link options, UNIT_CUDA_NAME = y the
 # headers of CUDA.
 
+# What the command says of a file.
+UNIT_JUDGE := $(wildcard src/judge/*.c src/read/*.c) \
+    $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c \
+    nvml.c process_stat.c program_name.c)
+UNIT_LINK_JUDGE := -DVRAMGC_VERSION='"test"' -pthread -ldl
+
 UNIT_heap = $(wildcard src/heap/*.c)
 UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
 UNIT_books = src/heap/run_table.c src/heap/nodes.c
@@ -9,12 +15,14 @@ UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
 UNIT_derived = src/read/derived.c
-UNIT_growth = src/track/growth.c src/judge/cause.c src/judge/growers.c src/judge/other_libraries.c src/base/text.c src/judge/who.c src/read/emit.c src/read/units.c
-UNIT_alert = $(wildcard src/judge/*.c src/read/*.c) $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c nvml.c process_stat.c program_name.c)
-UNIT_LINK_alert = -DVRAMGC_VERSION='"test"' -pthread -ldl
+UNIT_growth = src/track/growth.c $(UNIT_JUDGE)
+UNIT_LINK_growth = $(UNIT_LINK_JUDGE)
+UNIT_alert = $(UNIT_JUDGE)
+UNIT_LINK_alert = $(UNIT_LINK_JUDGE)
 UNIT_host_rule = src/host/rule.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c src/base/parse.c
-UNIT_peak = src/judge/peak.c
+UNIT_peak = $(UNIT_JUDGE)
+UNIT_LINK_peak = $(UNIT_LINK_JUDGE)
 UNIT_webui = src/judge/webui.c src/read/program.c src/base/program_name.c src/base/process_stat.c src/base/text.c
 UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
