@@ -154,6 +154,7 @@ help:
 	@echo "make NAME-check   one part of these: unit hook vm govern e2e prove sim lab gpu sanitize mutants fuzz c10"
 	@echo "                  scripts/check does the same, and what it needs before"
 	@echo "make lint     layers, style, exports; make schema: src/show/schema.json; make proven: a proof of the simulated card"
+	@echo "make simgpu   the simulated device alone (tests/sim/README.md)"
 	@echo "make debug    both without optimisation, with their checks, in build/debug/; V=1 shows commands"
 	@echo "make compile_commands   for editors and clang-tidy"
 	@echo "make seeds SEEDS=60   each random test with so many seeds"

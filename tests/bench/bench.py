@@ -14,7 +14,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SIMGPU = [str(ROOT / "scripts/simgpu"), "--mem", "24GiB"]
+SIMGPU = [str(ROOT / "tests/on_card"), "--mem", "24GiB"]
 TORCH_ROWS = {
     "empty": "torch.empty + del",
     "step": "training step of a small network",

@@ -18,7 +18,7 @@ drive() {
     local script=$1 version last=
     shift
     for version in $versions; do
-        run scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
+        run tests/on_card --cuda "$(cuda_of "$version")" "$@" -- \
             "build/c10/$version/c10drive" -c "$script"
         [ -z "$last" ] || [ "$last" = "$status" ] || return 1
         last=$status

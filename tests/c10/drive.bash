@@ -49,7 +49,7 @@ drive() {
     status=0
     local state=$XDG_STATE_HOME
     [[ " $* " != *" --proven "* ]] || state+=.proven # what is proven here is not proven in the test's next run
-    XDG_STATE_HOME=$state LD_PRELOAD=${FRONT:+$FRONT:}$library${BEHIND:+:$BEHIND} VRAMGC_OUT=$file scripts/simgpu --cuda "$(cuda_of "$version")" "$@" -- \
+    XDG_STATE_HOME=$state LD_PRELOAD=${FRONT:+$FRONT:}$library${BEHIND:+:$BEHIND} VRAMGC_OUT=$file tests/on_card --cuda "$(cuda_of "$version")" "$@" -- \
         "${DRIVER:-build/c10/$version/c10drive}" "$script" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
     output=$(cat "$BATS_TEST_TMPDIR/out")
     errors=$(but_for_ooms <"$BATS_TEST_TMPDIR/err")

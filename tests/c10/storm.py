@@ -36,7 +36,7 @@ def start(number, seed, everybody):
         "LD_PRELOAD": os.environ["STORM_PRELOAD"],
         "VRAMGC_OUT": str(folder / f"record.{number}"),
     }
-    command = ["scripts/simgpu", "--cuda", cuda, "--mem", "8GiB", "--", driver, str(script)]
+    command = ["tests/on_card", "--cuda", cuda, "--mem", "8GiB", "--", driver, str(script)]
     with open(folder / f"out.{number}", "wb") as out:
         return subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
 

@@ -407,8 +407,8 @@ assert driver.cuInit(0) == 0 and driver.$call == 0"
 
 @test "importing PyTorch is not using CUDA" {
     local interpreter=$top/build/venv/bin/python
-    [ -x "$interpreter" ] && [ -x "$top/scripts/simgpu" ] || skip "no PyTorch under build/venv"
-    LD_PRELOAD=$library run timeout 900 "$top/scripts/simgpu" -- "$interpreter" -c '
+    [ -x "$interpreter" ] && [ -x "$top/tests/on_card" ] || skip "no PyTorch under build/venv"
+    LD_PRELOAD=$library run timeout 900 "$top/tests/on_card" -- "$interpreter" -c '
 import os, torch
 print(any(open(f"/proc/self/task/{t}/comm").read().startswith("vramgc") for t in os.listdir("/proc/self/task")))'
     printf '%s\n' "$output"

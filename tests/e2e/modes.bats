@@ -22,7 +22,7 @@ job() {
         options+=("$1")
         shift
     done
-    run timeout 900 scripts/simgpu --mem 2GiB "${simgpu[@]}" -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
+    run timeout 900 tests/on_card --mem 2GiB "${simgpu[@]}" -- build/vramgc run "${options[@]}" --json "$BATS_TEST_TMPDIR/job.json" -- \
         "$python" tests/e2e/job.py "${@:2}"
     printf '%s\n' "$output"
     [ "$status" = 0 ] || return 1
@@ -42,7 +42,7 @@ PYTHON
 }
 
 @test "the last column is of before a program that was told to stop freed all" {
-    run timeout 900 scripts/simgpu --mem 2GiB -- "$vramgc" run -- "$python" tests/e2e/stopped.py build/vramgc
+    run timeout 900 tests/on_card --mem 2GiB -- "$vramgc" run -- "$python" tests/e2e/stopped.py build/vramgc
     printf '%s\n' "$output"
     [[ $output == *'stopped by Ctrl-C, exit 0'* && $output == *' at rest'* ]]
     grep -qE '^  allocated \(live\) +64.0 MiB +64.0 MiB$' <<<"$output"
@@ -89,13 +89,13 @@ PYTHON
 # bats test_tags=deep
 @test "snapshot-on-oom: PyTorch's segments and blocks, as PyTorch has them" {
     for mode in observe compact; do
-        run timeout 900 scripts/simgpu --mem 2GiB -- build/vramgc run --mode $mode --snapshot-on-oom --no-summary -- \
+        run timeout 900 tests/on_card --mem 2GiB -- build/vramgc run --mode $mode --snapshot-on-oom --no-summary -- \
             "$python" tests/e2e/out_of_memory.py "$VRAMGC_OUT.pickle"
         printf '%s\n' "$output"
         [ "$status" = 0 ]
         [[ $output == *"$VRAMGC_OUT.pickle shows the blocks"* ]]
         [ "$(stat -c %a "$VRAMGC_OUT" "$VRAMGC_OUT.pickle" | sort -u)" = 600 ]
-        scripts/simgpu --mem 2GiB -- "$python" tests/e2e/out_of_memory.py --compare "$VRAMGC_OUT.pickle"
+        tests/on_card --mem 2GiB -- "$python" tests/e2e/out_of_memory.py --compare "$VRAMGC_OUT.pickle"
         rm "$VRAMGC_OUT"*
     done
 }

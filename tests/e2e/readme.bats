@@ -35,7 +35,7 @@ follow() {
             contains "$("$at/bin/vramgc" env)" "$at/lib/vramgc/libvramgc.so"
             ;;
         'vramgc prove')
-            contains "$(XDG_STATE_HOME=$work/state "$top/scripts/simgpu" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'
+            contains "$(XDG_STATE_HOME=$work/state "$top/tests/on_card" --mem 2GiB -- vramgc prove --quick 2>&1)" 'auto is compact'
             ;;
         'vramgc run '*) contains "$(eval "$1" 2>&1)" VERDICT ;;
         'vramgc report --open') contains "$(BROWSER=true eval "$1" 2>&1)" .html ;;

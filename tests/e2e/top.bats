@@ -417,7 +417,7 @@ called() {
 @test "top --once: a program that has no thread of ours is not called stuck" {
     printf '#!/bin/sh\nfalse\n' >"$work/enough.sh"
     chmod +x "$work/enough.sh"
-    (ulimit -S -v $((3 << 20)) && LD_PRELOAD=$top/build/libvramgc.so VRAMGC_OUT=$work/a exec "$top/scripts/simgpu" --mem 1GiB --cuda 13 -- \
+    (ulimit -S -v $((3 << 20)) && LD_PRELOAD=$top/build/libvramgc.so VRAMGC_OUT=$work/a exec "$top/tests/on_card" --mem 1GiB --cuda 13 -- \
         "$top/build/c10/2.15.0/c10drive" -c "alloc a 300MiB; until $work/enough.sh; _exit 0") 3>&- >"$work/drive" 2>&1 &
     echo $! >>"$work/pids"
     until grep -q 'no thread could be started' "$work/drive"; do sleep 0.05; done
@@ -445,7 +445,7 @@ called() {
 }
 
 @test "top, report: a program that uses CUDA without vramgc, and how to start it with it" {
-    "$top/scripts/simgpu" --mem 2GiB --cuda 13 -- "$top/build/c10/2.15.0/c10drive" -c "alloc a 300MiB; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
+    "$top/tests/on_card" --mem 2GiB --cuda 13 -- "$top/build/c10/2.15.0/c10drive" -c "alloc a 300MiB; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
     echo $! >>"$work/pids"
     until grep -q libcuda.so "/proc/$!/maps"; do sleep 0.05; done
     printf '#!/bin/sh\nfalse\n' >"$work/enough.sh"
@@ -880,7 +880,7 @@ called() {
     chmod +x "$work/enough.sh"
     pids=()
     for mib in 300 500; do
-        LD_PRELOAD=$top/build/libvramgc.so scripts/simgpu --mem 24GiB --cuda 13 -- build/c10/2.15.0/c10drive -c \
+        LD_PRELOAD=$top/build/libvramgc.so tests/on_card --mem 24GiB --cuda 13 -- build/c10/2.15.0/c10drive -c \
             "alloc a ${mib}MiB; alloc b 200MiB; free b; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
         pids+=($!)
         echo $! >>"$work/pids"

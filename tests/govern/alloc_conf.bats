@@ -159,7 +159,7 @@ becomes() {
 
 # takes [OPTION-OF-SIMGPU]: MiB of addresses that the program has, and its threads.
 takes() {
-    XDG_STATE_HOME=$BATS_TEST_TMPDIR/state$1 scripts/simgpu --cuda 13 --mem 512MiB $1 -- build/venv/bin/python tests/govern/python/addresses.py
+    XDG_STATE_HOME=$BATS_TEST_TMPDIR/state$1 tests/on_card --cuda 13 --mem 512MiB $1 -- build/venv/bin/python tests/govern/python/addresses.py
 }
 
 @test "addresses are short: vramgc reserves none ahead, as a thread does that allocates" {

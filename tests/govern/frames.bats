@@ -25,7 +25,7 @@ reads_frames() { "$1" tests/govern/frames.py build/govern/libframes.so; }
 
 hears_nothing() {
     rm -f "$BATS_TEST_TMPDIR"/record*
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/record LD_PRELOAD=$library timeout 60 scripts/simgpu --cuda 13 --mem 1GiB -- \
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/record LD_PRELOAD=$library timeout 60 tests/on_card --cuda 13 --mem 1GiB -- \
         "$1" tests/govern/python/hooks.py build/govern/show "$BATS_TEST_TMPDIR/record"
 }
 

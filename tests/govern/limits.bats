@@ -34,7 +34,7 @@ set_from_outside() { step "$1" "build/vramgc set \"\$(awk '{ print \$4 }' /proc/
 
 # asks_nvml: without vramgc where no library is named.
 asks_nvml() {
-    LD_PRELOAD=$1 SIMGPU_RESERVED=200 SIMGPU_OTHERS=4194305:700MiB,4194306:100MiB scripts/simgpu --cuda 13 --mem 4GiB -- \
+    LD_PRELOAD=$1 SIMGPU_RESERVED=200 SIMGPU_OTHERS=4194305:700MiB,4194306:100MiB tests/on_card --cuda 13 --mem 4GiB -- \
         build/venv/bin/python tests/govern/python/nvml.py
 }
 
@@ -90,7 +90,7 @@ asks_nvml() {
     export VRAMGC_HEADROOM=1GiB SIMGPU_CARD=$BATS_TEST_TMPDIR/card
     for version in $versions; do
         rm -f "$SIMGPU_CARD"
-        VRAMGC_MODE=off scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/c10/"$version"/c10drive \
+        VRAMGC_MODE=off tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB -- build/c10/"$version"/c10drive \
             <(echo "$(step there "test -e $BATS_TEST_TMPDIR/there"); alloc a 2GiB; $(step seen "test -e $BATS_TEST_TMPDIR/seen")") &
         VRAMGC_MODE=compact drive "$version" "alloc a 300MiB; alloc b 1GiB; free b; sleep 1500; $(step now "touch $BATS_TEST_TMPDIR/there");
             await vramgc.held_bytes <= 364MiB; expect_oom 500MiB; $(step end "touch $BATS_TEST_TMPDIR/seen")" --mem 4GiB

@@ -15,7 +15,7 @@ start() {
     [ -n "${same_card:-}" ] || rm -f "$SIMGPU_CARD"
     rm -f "$BATS_TEST_TMPDIR"/{ready,go}
     local script=${2/READY/$(step ready "touch $BATS_TEST_TMPDIR/ready"); $(step go "test -e $BATS_TEST_TMPDIR/go")}
-    LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc scripts/simgpu --cuda "$(cuda_of "$1")" --mem 4GiB -- \
+    LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc tests/on_card --cuda "$(cuda_of "$1")" --mem 4GiB -- \
         build/c10/"$1"/c10drive <(echo "$script") >"$BATS_TEST_TMPDIR/started" 2>&1 &
     started=$!
     while [ ! -e "$BATS_TEST_TMPDIR/ready" ]; do
@@ -27,8 +27,8 @@ start() {
 
 go() { touch "$BATS_TEST_TMPDIR/go"; }
 is_over() { wait "$started"; }
-park() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc park "$pid"; }
-wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
+park() { run tests/on_card --mem 4GiB "$@" -- build/vramgc park "$pid"; }
+wake() { run tests/on_card --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
 
 @test "what a parked program had another can use, and it comes back as it was" {
     for version in $versions; do
@@ -72,7 +72,7 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     local version=${versions##* }
     start "$version" 'alloc a 3GiB; fill a 7; READY; verify a 7'
     park
-    VRAMGC_MODE=off scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/c10/"$version"/c10drive \
+    VRAMGC_MODE=off tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB -- build/c10/"$version"/c10drive \
         <(echo "alloc x 3GiB; $(step there "touch $BATS_TEST_TMPDIR/there"); $(step left "test -e $BATS_TEST_TMPDIR/left")") &
     local other=$!
     while [ ! -e "$BATS_TEST_TMPDIR/there" ]; do sleep 0.05; done
@@ -113,10 +113,10 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
     local why
     start "${versions##* }" 'alloc a 1GiB; READY'
     for why in 'SIMGPU_MIG=1 its card is divided (MIG)' "SIMGPU_MPS=$pid it has its card through MPS"; do
-        run env "${why%% *}" scripts/simgpu --mem 4GiB --fail cuCheckpointProcessLock:1:999 -- build/vramgc park "$pid"
+        run env "${why%% *}" tests/on_card --mem 4GiB --fail cuCheckpointProcessLock:1:999 -- build/vramgc park "$pid"
         [[ $status == 1 && $output == *"process $pid stays on the card: ${why#* }, and then the driver does not park" ]]
     done
-    run env SIMGPU_MIG=1 scripts/simgpu --mem 4GiB -- build/vramgc park --force "$pid"
+    run env SIMGPU_MIG=1 tests/on_card --mem 4GiB -- build/vramgc park --force "$pid"
     [ "$status" = 0 ]
     wake
     go
@@ -175,7 +175,7 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
 @test "a program that rests leaves the card by itself, and comes back by its next call" {
     local version=${versions##* }
     rm -f "$SIMGPU_CARD"
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- build/vramgc run --park 300ms \
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- build/vramgc run --park 300ms \
         build/c10/"$version"/c10drive <(echo "alloc a 3GiB; fill a 7; synchronize; $(step ready "touch $BATS_TEST_TMPDIR/ready")
             $(step go "test -e $BATS_TEST_TMPDIR/go"); alloc b 100MiB; verify a 7; expect num_ooms == 0") >"$BATS_TEST_TMPDIR/started" 2>&1 &
     started=$!
@@ -191,7 +191,7 @@ wake() { run scripts/simgpu --mem 4GiB "$@" -- build/vramgc wake "$pid"; }
 # runs SCRIPT OPTION...: by `vramgc run --park`, on such a device; sets started.
 runs() {
     rm -f "$SIMGPU_CARD"
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc scripts/simgpu --cuda "$(cuda_of "${versions##* }")" --mem 4GiB --proven "${@:2}" -- build/vramgc run --park 300ms \
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc tests/on_card --cuda "$(cuda_of "${versions##* }")" --mem 4GiB --proven "${@:2}" -- build/vramgc run --park 300ms \
         build/c10/"${versions##* }"/c10drive <(echo "$1") >"$BATS_TEST_TMPDIR/started" 2>&1 &
     started=$!
 }
@@ -227,19 +227,19 @@ says() { until grep -q "$1" "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" |
     local version=${versions##* }
     # unproven WHAT: it says so, once.
     unproven() {
-        scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/vramgc run --park 1ms build/c10/"$version"/c10drive \
+        tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB -- build/vramgc run --park 1ms build/c10/"$version"/c10drive \
             <(echo "alloc a 1GiB; $(step told "grep -q 'nothing is parked' $BATS_TEST_TMPDIR/unproven")") >"$BATS_TEST_TMPDIR/unproven" 2>&1
         grep "VRAMGC_PARK: nothing is parked: $1\$" "$BATS_TEST_TMPDIR/unproven"
     }
     unproven 'this driver has not been tried: `vramgc prove` does, a minute'
-    [[ $(VRAMGC_PARK=5m scripts/simgpu -- build/vramgc doctor) == *'VRAMGC_PARK: this driver has not been tried: '* ]]
-    [[ $(XDG_STATE_HOME=$BATS_TEST_TMPDIR/proven VRAMGC_PARK=5m scripts/simgpu --proven -- build/vramgc doctor) == *'VRAMGC_PARK: the driver takes programs off the card'* ]]
-    [[ $(VRAMGC_PARK=0 scripts/simgpu -- build/vramgc doctor) != *VRAMGC_PARK* ]]
+    [[ $(VRAMGC_PARK=5m tests/on_card -- build/vramgc doctor) == *'VRAMGC_PARK: this driver has not been tried: '* ]]
+    [[ $(XDG_STATE_HOME=$BATS_TEST_TMPDIR/proven VRAMGC_PARK=5m tests/on_card --proven -- build/vramgc doctor) == *'VRAMGC_PARK: the driver takes programs off the card'* ]]
+    [[ $(VRAMGC_PARK=0 tests/on_card -- build/vramgc doctor) != *VRAMGC_PARK* ]]
     start "$version" 'alloc a 1GiB; READY'
     park
     [[ $status == 0 && ${lines[0]} == *'this driver has not been tried (`vramgc prove` does): where it fails the program is lost' ]]
     wake
-    SIMGPU_CHEAT=park_loses SIMGPU_CARD=$BATS_TEST_TMPDIR/another scripts/simgpu --mem 4GiB -- build/vramgc prove --quick
+    SIMGPU_CHEAT=park_loses SIMGPU_CARD=$BATS_TEST_TMPDIR/another tests/on_card --mem 4GiB -- build/vramgc prove --quick
     park
     [[ $status == 1 && $output == *'`vramgc prove` found that this driver does not park: only with --force' ]]
     unproven '`vramgc prove` found that this driver does not park'
@@ -266,7 +266,7 @@ says() { until grep -q "$1" "$BATS_TEST_TMPDIR/started"; do kill -0 "$started" |
 # works ARGUMENTS...: four threads on two devices (park_work.c) by the command in FRONT.
 works() {
     rm -f "$SIMGPU_CARD"
-    VRAMGC_MODE=${MODE:-auto} VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc SIMGPU_DATA_LIMIT=0 scripts/simgpu --cuda 13 --devices 2 --mem 1GiB --proven -- \
+    VRAMGC_MODE=${MODE:-auto} VRAMGC_OUT=$BATS_TEST_TMPDIR/run.vramgc SIMGPU_DATA_LIMIT=0 tests/on_card --cuda 13 --devices 2 --mem 1GiB --proven -- \
         $FRONT build/govern/park_work "$@" >"$BATS_TEST_TMPDIR/started" 2>&1 &
     started=$!
 }
@@ -351,7 +351,7 @@ parked_word() { build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" | sed -n 's/
 key_of() { echo $(($1 << 32 | $(awk '{ print $22 }' "/proc/$1/stat"))); }
 # twice ARGUMENT...: two of that command at once; sets done_by and refused_by to what each kind has said.
 twice() {
-    scripts/simgpu --mem 4GiB -- bash -c 'for i in 1 2; do "${@:2}" >"$1/twice.$i" 2>&1 & done; wait' - "$BATS_TEST_TMPDIR" build/vramgc "$@"
+    tests/on_card --mem 4GiB -- bash -c 'for i in 1 2; do "${@:2}" >"$1/twice.$i" 2>&1 & done; wait' - "$BATS_TEST_TMPDIR" build/vramgc "$@"
     said=$(grep -hv 'has not been tried' "$BATS_TEST_TMPDIR"/twice.{1,2})
 }
 
@@ -380,7 +380,7 @@ twice() {
     start "${versions##* }" 'alloc a 1GiB; READY'
     build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parked "$(key_of $$)"
     head -c 8 /dev/zero >"$clock"
-    VRAMGC_TEST_CLOCK=$clock scripts/simgpu --mem 4GiB -- build/vramgc wake "$pid" >"$BATS_TEST_TMPDIR/waits" 2>&1 &
+    VRAMGC_TEST_CLOCK=$clock tests/on_card --mem 4GiB -- build/vramgc wake "$pid" >"$BATS_TEST_TMPDIR/waits" 2>&1 &
     waits=$!
     while kill -0 "$waits" 2>/dev/null; do
         python3 -c 'import struct, sys; open(sys.argv[1], "r+b").write(struct.pack("<Q", int(sys.argv[2]) * 10**9))' "$clock" $((ahead += 30))
@@ -390,7 +390,7 @@ twice() {
     [ "$(cat "$BATS_TEST_TMPDIR/waits")" = "vramgc: process $$ has been parking or waking a program for a minute: it may hang" ]
     [ "$(parked_word)" = "$(key_of $$)" ]
     build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parked $(($(key_of $$) ^ 1))
-    run timeout 30 scripts/simgpu --mem 4GiB -- build/vramgc park "$pid"
+    run timeout 30 tests/on_card --mem 4GiB -- build/vramgc park "$pid"
     [ "$status" = 0 ]
     build/govern/show "$BATS_TEST_TMPDIR/record.vramgc" parker $(($(key_of $$) ^ 1))
     [[ $(build/vramgc top --once "$pid") == *"in RAM; nobody wakes it: \`vramgc wake $pid\`"* ]]
@@ -408,7 +408,7 @@ within_20_s() { local i=0; until eval "$1"; do [ $((i += 1)) -le 400 ] || return
 # The files are of one program, under many names. The next program's file is where its forerunner's was.
 @test "watch --park: however many programs there were, and whatever has the file of one; when it is ended what is parked comes back" {
     local version=${versions##* } i
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/%p.vramgc scripts/simgpu --mem 4GiB --proven -- build/vramgc watch --park 300ms $$ >"$BATS_TEST_TMPDIR/watch" 2>&1 3>&- &
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/%p.vramgc tests/on_card --mem 4GiB --proven -- build/vramgc watch --park 300ms $$ >"$BATS_TEST_TMPDIR/watch" 2>&1 3>&- &
     watch=$!
     until grep -q watching "$BATS_TEST_TMPDIR/watch"; do kill -0 "$watch" && sleep 0.05; done
     start "$version" 'alloc a 1GiB; READY'

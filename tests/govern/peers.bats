@@ -22,7 +22,7 @@ giver() {
     local script="${2:-alloc a 500MiB; alloc b 2GiB; free b}; $(step there "touch $BATS_TEST_TMPDIR/there"); $(step over "test -e $BATS_TEST_TMPDIR/over")"
     rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/{there,over} "$XDG_STATE_HOME"
     echo "$script" >"$BATS_TEST_TMPDIR/giver"
-    LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/giver.vramgc VRAMGC_MODE=compact scripts/simgpu --cuda "$(cuda_of "$1")" --mem 4GiB -- \
+    LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/giver.vramgc VRAMGC_MODE=compact tests/on_card --cuda "$(cuda_of "$1")" --mem 4GiB -- \
         build/c10/"$1"/c10drive "$BATS_TEST_TMPDIR/giver" >"$BATS_TEST_TMPDIR/giver.out" 2>&1 3>&- &
     pid=$!
     until [ -e "$BATS_TEST_TMPDIR/there" ] && { [ "${VRAMGC_PEERS:-}" = off ] || [ "$(idle_told)" -ge $((2 * GIB)) ]; }; do
@@ -122,10 +122,10 @@ asks() {
     export VRAMGC_MODE=compact
     for version in $versions; do
         giver "$version"
-        scripts/simgpu --mem 4GiB -- build/vramgc park "$pid"
+        tests/on_card --mem 4GiB -- build/vramgc park "$pid"
         asks "$version" "alloc h 3000MiB; $(step told "[ \"\$(od -An -tu8 -j40 -N8 $(peers_file))\" -eq 0 ]"); expect_oom 2GiB; _exit 0"
         [ "$(fact peer_waits)" = 0 ]
-        scripts/simgpu --mem 4GiB -- build/vramgc wake "$pid"
+        tests/on_card --mem 4GiB -- build/vramgc wake "$pid"
         end_giver
         [ "$given" = 0 ]
     done
@@ -195,7 +195,7 @@ PY
 # turns NAME SCRIPT: a program that may be parked, but not for its own rest; sets NAME to its process.
 turns() {
     local -n process=$1
-    VRAMGC_OUT=$BATS_TEST_TMPDIR/$1.vramgc scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- "${library%libvramgc.so}vramgc" run --park 1h \
+    VRAMGC_OUT=$BATS_TEST_TMPDIR/$1.vramgc tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB --proven -- "${library%libvramgc.so}vramgc" run --park 1h \
         build/c10/"$version"/c10drive <(echo "$2") >"$BATS_TEST_TMPDIR/$1.out" 2>&1 3>&- &
     process=$!
 }

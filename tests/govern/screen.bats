@@ -83,7 +83,7 @@ PYTHON
 
 @test "without the launcher a person at a terminal is told where the file is, and a pipe is not" {
     for version in $versions; do
-        (cd "$BATS_TEST_TMPDIR" && unset VRAMGC_OUT && LD_PRELOAD=$library "$OLDPWD/scripts/simgpu" --cuda "$(cuda_of "$version")" -- \
+        (cd "$BATS_TEST_TMPDIR" && unset VRAMGC_OUT && LD_PRELOAD=$library "$OLDPWD/tests/on_card" --cuda "$(cuda_of "$version")" -- \
             python3 -c 'import os, pty, sys; pty.spawn(sys.argv[1:])' "$OLDPWD/build/c10/$version/c10drive" -c 'alloc a 1MiB' >seen 2>&1)
         grep -q 'statistics: vramgc report .*\.vramgc' "$BATS_TEST_TMPDIR/seen"
     done

@@ -57,7 +57,7 @@ class Run:
             )
             environment.update({"VRAMGC_MODE": "flush"} | settings)
             command = [
-                str(ROOT / "scripts/simgpu"),
+                str(ROOT / "tests/on_card"),
                 *sim,
                 "--",
                 sys.executable,

@@ -237,6 +237,6 @@ TEXT
 
 @test "doctor -- COMMAND: a program that ran out of memory" {
     local version=${versions##* }
-    run scripts/simgpu --cuda "$(cuda_of "$version")" --mem 4GiB -- build/vramgc doctor -- build/c10/"$version"/c10drive -c 'expect_oom 9GiB'
+    run tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB -- build/vramgc doctor -- build/c10/"$version"/c10drive -c 'expect_oom 9GiB'
     [[ $(tr -s ' ' <<<"$output") == *'note memory process '*' ran out of memory: `vramgc run` with the same command tells why'* ]]
 }

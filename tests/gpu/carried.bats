@@ -22,7 +22,7 @@ in_the_folder() {
     printf '#!/bin/sh\necho "make was called" >&2; exit 99\n' >"$BATS_TEST_TMPDIR/bin/make"
     chmod +x "$BATS_TEST_TMPDIR/bin/make"
     export SIMGPU_CARD=$BATS_TEST_TMPDIR/card # where a process may be parked
-    cd "$carried" && PATH=$BATS_TEST_TMPDIR/bin:$PATH run $alone "$top/scripts/simgpu" --mem 24GiB -- "$@"
+    cd "$carried" && PATH=$BATS_TEST_TMPDIR/bin:$PATH run $alone "$top/tests/on_card" --mem 24GiB -- "$@"
     echo "$output"
 }
 

@@ -10,5 +10,5 @@ gpu-unit:
 gpu-check: gpu sim gpu-unit
 	@rm -f $(BUILD)/gpu/card
 	@mkdir -p $(BUILD)/gpu
-	$(AS_NEW) SIMGPU_CARD="$(abspath $(BUILD)/gpu/card)" scripts/simgpu --mem 8GiB -- tests/gpu/run --short
+	$(AS_NEW) SIMGPU_CARD="$(abspath $(BUILD)/gpu/card)" tests/on_card --mem 8GiB -- tests/gpu/run --short
 	$(AS_NEW) bats --timing tests/gpu/carried.bats

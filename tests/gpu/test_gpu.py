@@ -117,7 +117,7 @@ print(soak.device_errors())
         venv = ROOT / "build/venv/bin/python"
         if not venv.exists():
             self.skipTest("no build/venv")
-        words = [ROOT / "scripts/simgpu", "--", venv, "-B", "-c", code]
+        words = [ROOT / "tests/on_card", "--", venv, "-B", "-c", code]
         done = subprocess.run(
             words,
             cwd=ROOT / "src/prove",

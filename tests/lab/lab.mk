@@ -6,6 +6,11 @@ LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
 lab-venv:
 	scripts/setup-python
 
+# Who runs a whole PyTorch has it made before the simulated device's stand-ins for its libraries are.
+ifneq ($(filter e2e-check e2e-deep vm-python govern-python mutants-check lab-check gpu-check,$(MAKECMDGOALS)),)
+sim-vendor-if-torch: | lab-venv
+endif
+
 # A test of the lab needs no PyTorch, so the system's Python will do.
 lab-unit:
 	$(AS_NEW) python3 -m unittest tests/lab/test_lab.py tests/lab/test_default.py

@@ -114,7 +114,7 @@ def simulated_size(args, python):
 def command(args, device_bytes, figures, at_rest):
     words = []
     if device_bytes is not None:
-        words += [ROOT / "scripts" / "simgpu", "--mem", str(device_bytes)]
+        words += [ROOT / "tests" / "on_card", "--mem", str(device_bytes)]
         words += ["--proven", "--"] if args.vramgc == "auto" else ["--"]
     if args.vramgc != "off":
         if not (BUILD / "vramgc").exists():

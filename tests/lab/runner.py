@@ -139,7 +139,7 @@ class Warm:
     def device(self):
         """What the process is started by: on the simulated device."""
         proven = ["--proven"] * (self.kind.vramgc == "auto")
-        return [str(ROOT / "scripts" / "simgpu"), *proven, "--"]
+        return [str(ROOT / "tests" / "on_card"), *proven, "--"]
 
     def environment(self):
         """PyTorch is to ask NVML whether there is a device: asking CUDA would start it here."""

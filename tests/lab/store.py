@@ -14,7 +14,7 @@ import threading
 
 from runner import BUILD, ROOT
 
-WORKLOADS = ("tests/lab/*.py", "tests/lab/workloads/*.py", "tests/sim/**/*", "scripts/simgpu")
+WORKLOADS = ("tests/lab/*.py", "tests/lab/workloads/*.py", "tests/sim/**/*", "scripts/simgpu", "tests/on_card")
 NOT_RUN = {"demo.py", "table.py", "speed.py", "same.py", "default.py", "formulas.py", "cells.py", "store.py"}
 NOT_RUN |= {"search.py", "lab.py", "survivor_rows.py"}
 LIBRARY = ("src/**/*", "include/*", "Makefile")

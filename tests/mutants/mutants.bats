@@ -112,7 +112,7 @@ ends_early() {
 prove_finds() {
     local n
     for n in 1 2 3 4; do
-        VRAMGC_MUTANT=$1 XDG_STATE_HOME=$BATS_TEST_TMPDIR run scripts/simgpu --mem 1GiB -- build/mutants/vramgc prove --quick
+        VRAMGC_MUTANT=$1 XDG_STATE_HOME=$BATS_TEST_TMPDIR run tests/on_card --mem 1GiB -- build/mutants/vramgc prove --quick
         [[ $output != *"FAILED   soak captures"* ]] || return 0
     done
     echo "$output"

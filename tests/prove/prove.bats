@@ -17,7 +17,7 @@ prove() {
     done
     shift
     status=0
-    timeout 600 scripts/simgpu "${simgpu[@]}" -- build/vramgc prove "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
+    timeout 600 tests/on_card "${simgpu[@]}" -- build/vramgc prove "$@" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
     output=$(cat "$BATS_TEST_TMPDIR/out")
     errors=$(cat "$BATS_TEST_TMPDIR/err")
     proof=$(cat "$XDG_STATE_HOME"/vramgc/*.proof 2>/dev/null || true)
@@ -129,7 +129,7 @@ least_free() { sed -n 's/.*: create .*, \([1-9][0-9]*\) free/\1/p' "$1" | sort -
     [[ $proof == *$'\nunmap waits for kernels\n'* && $output == *'Unmapping waits for running kernels here'* ]]
     [[ $proof =~ cost\ cuMemUnmap\ 2\ MiB\ x\ 1\ beside\ a\ 200\ ms\ kernel:\ [2-9][0-9]{5} ]]
     echo 'alloc a 300MiB; free a' >"$BATS_TEST_TMPDIR/drive"
-    LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_LOG=info VRAMGC_OUT= scripts/simgpu --cuda 13 --mem 2GiB -- \
+    LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_LOG=info VRAMGC_OUT= tests/on_card --cuda 13 --mem 2GiB -- \
         "${driver[0]}" "$BATS_TEST_TMPDIR/drive" 2>"$BATS_TEST_TMPDIR/err"
     grep 'gpu0: unmapping waits for kernels: idle memory goes back at rest' "$BATS_TEST_TMPDIR/err"
 }
@@ -203,7 +203,7 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 }
 
 @test "interrupted: nothing is written, and no child stays" {
-    scripts/simgpu --mem 2GiB -- build/vramgc prove --verbose >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    tests/on_card --mem 2GiB -- build/vramgc prove --verbose >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     while ! grep -q soak "$BATS_TEST_TMPDIR/out"; do :; done
     child=$(cat "/proc/$!/task/$!/children")
     kill -TERM $!
@@ -247,7 +247,7 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 # As a terminal shows it at the end.
 @test "on a terminal one line tells which test runs, and is gone at the end" {
     command -v script >/dev/null || skip "SKIPPED: no script (util-linux)"
-    script -qec 'scripts/simgpu --mem 2GiB -- build/vramgc prove --quick' "$BATS_TEST_TMPDIR/typescript" </dev/null >"$BATS_TEST_TMPDIR/out"
+    script -qec 'tests/on_card --mem 2GiB -- build/vramgc prove --quick' "$BATS_TEST_TMPDIR/typescript" </dev/null >"$BATS_TEST_TMPDIR/out"
     grep -q $'\r  test 4: an address shows' "$BATS_TEST_TMPDIR/out"
     ! sed -E 's/.*\r([^\r])/\1/' "$BATS_TEST_TMPDIR/out" | grep 'test [0-9]*:'
 }
@@ -285,4 +285,18 @@ hard() {
         [ "$status" = 1 ]
         [[ $proof == *$'\nresult failed\n'* && $proof == *': failed'* && $output == *"stays flush"* ]]
     done
+}
+
+@test "on_card --proven: the proofs lie where XDG_STATE_HOME says, beside what is there" {
+    export XDG_STATE_HOME=$BATS_TEST_TMPDIR/state
+    tests/on_card -- sh -c '[ ! -e "$XDG_STATE_HOME" ]'
+    # shellcheck disable=SC2016
+    look='[ "$XDG_STATE_HOME" = "$1" ] && cmp "$XDG_STATE_HOME"/vramgc/*30.proof build/proven/vramgc/*30.proof'
+    tests/on_card --proven -- sh -c "$look" - "$XDG_STATE_HOME"
+    [ "$(stat -c %a "$XDG_STATE_HOME/vramgc" "$XDG_STATE_HOME"/vramgc/*30.proof | xargs)" = '700 600' ]
+    echo stale | tee "$XDG_STATE_HOME"/vramgc/*30.proof >"$XDG_STATE_HOME/vramgc/mine"
+    tests/on_card --proven -- sh -c "$look" - "$XDG_STATE_HOME"
+    [ "$(cat "$XDG_STATE_HOME/vramgc/mine")" = stale ]
+    unset XDG_STATE_HOME
+    tests/on_card --proven -- sh -c "$look" - "$PWD/build/proven"
 }

@@ -161,7 +161,7 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 @test "the calls that programs make on streams and pools" {
     pool_setup
     run env PYTHONPATH=tests/vm/python LD_PRELOAD="$library" \
-        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 900 scripts/simgpu --mem 1GiB --devices 2 -- \
+        VRAMGC_OUT="$BATS_TEST_TMPDIR/record.vramgc" timeout 900 tests/on_card --mem 1GiB --devices 2 -- \
         build/venv/bin/python tests/vm/python/pools.py
     echo "$output"
     [ "$status" = 0 ]

@@ -18,7 +18,7 @@ flushes() {
 @test "each call: what is cached serves again, alike only, and nobody notices" {
     rm -f "$BATS_TEST_TMPDIR"/record.vramgc*
     VRAMGC_MODE=flush VRAMGC_REST=60s LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc \
-        run scripts/simgpu --cuda 13 --mem 768MiB -- build/vm/vmm_calls/cached_handles
+        run tests/on_card --cuda 13 --mem 768MiB -- build/vm/vmm_calls/cached_handles
     echo "$output"
     [ "$status" = 0 ]
     [[ $output == *" checks, 0 failed"* ]]

@@ -27,7 +27,7 @@ capture_finds() {
 python_says() {
     local ended=0 file=$BATS_TEST_TMPDIR/record.vramgc
     PYTHONPATH=tests/vm/python LD_PRELOAD=$library VRAMGC_OUT=$file \
-        timeout 900 scripts/simgpu --mem "$3" "${@:4}" -- build/venv/bin/python "tests/vm/python/$2.py" ${ARGUMENT:+"$ARGUMENT"} \
+        timeout 900 tests/on_card --mem "$3" "${@:4}" -- build/venv/bin/python "tests/vm/python/$2.py" ${ARGUMENT:+"$ARGUMENT"} \
         >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || ended=$?
     cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
     errors=$(but_for_ooms <"$BATS_TEST_TMPDIR/err")

@@ -31,7 +31,7 @@ python_passes() {
     for setting in expandable_segments:False expandable_segments:True; do
         for mode in observe compact; do
             PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_THRESHOLD=100 PYTHONPATH=tests/vm/python \
-                LD_PRELOAD="$library" VRAMGC_OUT="$BATS_TEST_TMPDIR/$mode.vramgc" scripts/simgpu --mem 768MiB -- \
+                LD_PRELOAD="$library" VRAMGC_OUT="$BATS_TEST_TMPDIR/$mode.vramgc" tests/on_card --mem 768MiB -- \
                 build/venv/bin/python tests/vm/python/sums.py >"$BATS_TEST_TMPDIR/$mode" 2>"$BATS_TEST_TMPDIR/err" && continue
             # With another seed PyTorch alone may run out of memory: then there is nothing to compare.
             [ -n "${SEED:-}" ] && [ "$mode" = observe ] && grep -q OutOfMemoryError "$BATS_TEST_TMPDIR/err" && continue 2

@@ -59,7 +59,7 @@ WORKLOADS = {
 def simulated_environment(cuda):
     """What simgpu sets, asked once: it looks for a PyTorch each time."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("VRAMGC", "SIMGPU", "PYTORCH"))}
-    text = subprocess.run([ROOT + "/scripts/simgpu", "--cuda", cuda, "env", "-0"], env=keep, capture_output=True, text=True, check=True)
+    text = subprocess.run([ROOT + "/tests/on_card", "--cuda", cuda, "env", "-0"], env=keep, capture_output=True, text=True, check=True)
     return dict(item.split("=", 1) for item in text.stdout.split("\0") if item)
 
 
@@ -165,7 +165,8 @@ class Sweep:
         self.driver = f"{ROOT}/build/c10/{options.version}/c10drive"
         self.seed = options.seed
         self.environment = simulated_environment("13" if int(options.version.split(".")[1]) >= 11 else "12")
-        self.failures = self.differences = 0
+        self.failures = 0
+        self.differences = []
 
     def small_cards(self, name):
         """What a workload that spills prints on its small card where nothing lies in the host, and without the library: where a trial of
@@ -203,11 +204,10 @@ class Sweep:
         return False
 
     def tell(self, name, what, run, complaints):
-        self.differences += 1
-        print(f"{name} {what}: {'; '.join(complaints)}")
-        for line in (run.printed.splitlines()[-3:] + run.errors.splitlines()[-3:]):
-            print("    " + line[:200])
-        sys.stdout.flush()
+        """At once, for who watches, and once more at the end, where who reads only the end of a log finds it."""
+        lines = run.printed.splitlines()[-3:] + run.errors.splitlines()[-3:]
+        self.differences.append("\n    ".join([f"{name} {what}: {'; '.join(complaints)}"] + [line[:200] for line in lines]))
+        print(self.differences[-1], flush=True)
 
     def jobs(self, base):
         for function, count in sorted(base.calls.items()):
@@ -256,7 +256,9 @@ class Sweep:
                 if self.options.libc and SPILL in WORKLOADS[name]:
                     continue  # a host that has no memory has none for blocks either: they are rightly refused
                 self.workload(name, pool)
-        print(f"{self.failures} injected failures, {self.differences} differences")
+        print(f"{self.failures} injected failures, {len(self.differences)} differences")
+        for difference in self.differences:
+            print(difference)
         return 1 if self.differences or not self.failures else 0
 
 

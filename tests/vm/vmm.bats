@@ -154,7 +154,7 @@ small=(--mem 768MiB)
 calls() {
     rm -f "$BATS_TEST_TMPDIR"/record.vramgc*
     LD_PRELOAD="$library $PWD/build/hook/libno_thread.so" VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc \
-        run scripts/simgpu --cuda 13 --mem 2GiB "${@:2}" -- build/vm/vmm_calls/vmm_calls "$1"
+        run tests/on_card --cuda 13 --mem 2GiB "${@:2}" -- build/vm/vmm_calls/vmm_calls "$1"
     echo "$output"
     [ "$status" = 0 ]
     [[ $output == *" checks, 0 failed"* ]]

@@ -76,7 +76,7 @@ def environment(mode, setting, record):
 def drive(args, version, mode, setting, record):
     """One run: its status (or "hangs"), what it printed, what was said on standard error."""
     compared = MODES[mode] is not None and args.threads == 1
-    command = [ROOT / "scripts/simgpu", "--cuda", cuda_of(version), "--latency", args.latency,
+    command = [ROOT / "tests/on_card", "--cuda", cuda_of(version), "--latency", args.latency,
                "--mem", args.mem, "--proven", "--", ROOT / f"build/c10/{version}/c10drive", "-c",
                script(args, compared)]
     try:

@@ -10,7 +10,7 @@ enum { MAX_DEVICES = 8, MAX_OTHERS = 4 };
 
 enum latency_profile { LATENCY_NONE, LATENCY_CARD };
 
-/* Faults of a driver or a card that nobody is told of: `vramgc prove` must find each. */
+/* Faults of a driver or a card that nobody is told of: who tests cards must find each. */
 enum cheat {
     CHEAT_NONE,
     CHEAT_STALE_PAGE,  /* an address goes on to show the page that was mapped there before */
