@@ -44,7 +44,7 @@ endif
 
 # --- the library ---
 
-LIB_ROOMS := base cuda hook process serve govern track python host heap policy vm store
+LIB_ROOMS := base cuda card hook process serve govern track python host heap policy vm store
 LIB_SOURCES := $(foreach room,$(LIB_ROOMS),$(wildcard $(SRC)/$(room)/*.c)) $(wildcard $(SRC)/hook/*.S)
 LIB_OBJECTS := $(patsubst $(SRC)/%,$(BUILD)/obj/%.o,$(LIB_SOURCES))
 

@@ -7,7 +7,7 @@
 #include "cuda/capture_mode.h"
 #include "govern/reclaim.h"
 #include "track/free_memory.h"
-#include "track/moves.h"
+#include "card/generation.h"
 #include "track/recording.h"
 #include "track/process_settings.h"
 #include "track/thread.h"
@@ -233,7 +233,7 @@ void cached_handles_before_refusal(const struct device *device) {
 uint64_t cached_handles_free_as_told(const struct device *device, uint64_t free_bytes,
                                      uint64_t before) {
     struct meminfo again;
-    bool moved = !before || before != moves_now();
+    bool moved = !generation_same(before, moves_now());
     if (moved && settled_moves() && meminfo_read(&again) == CUDA_SUCCESS)
         free_bytes = again.free_bytes;
     return free_bytes + cached_handles_bytes(device);

@@ -1,6 +1,7 @@
 /* reclaim.c: see reclaim.h. It must decide nothing: policy/policy.h does. */
 #include "govern/reclaim.h"
 
+#include "card/threshold.h"
 #include "track/free_memory.h"
 #include "track/capture.h"
 #include "track/process_settings.h"
@@ -14,7 +15,7 @@ struct reclaim *reclaim_of(const struct device *device) {
 
 bool reclaim_is_below_threshold(const struct device *device) {
     uint64_t total = atomic_load_explicit(&device->memory.total_bytes, memory_order_relaxed);
-    return (double)device_used_bytes(device) * 100 <= settings_options()->threshold * (double)total;
+    return !card_is_above(settings_options()->threshold, total, device_used_bytes(device));
 }
 
 bool reclaim_need_not_wait(struct device *device) {

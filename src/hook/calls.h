@@ -6,7 +6,7 @@
  * call, because the driver may give the address out again at once, and put back if it failed. */
 #pragma once
 
-#include "cuda/gate.h"
+#include "card/reading.h"
 #include "hook/hook.h"
 #include "serve/async.h"
 #include "serve/capacity.h"

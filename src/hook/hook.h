@@ -8,7 +8,7 @@
 #include "cuda/runtimes.h"
 #include "process/start.h"
 #include "track/call.h"
-#include "track/moves.h"
+#include "card/generation.h"
 #include "track/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))

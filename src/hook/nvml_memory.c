@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 #include "base/nvml.h"
-#include "cuda/limit.h"
+#include "card/reading.h"
 #include "cuda/real.h"
 #include "process/start.h"
 #include "track/device.h"

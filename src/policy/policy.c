@@ -2,12 +2,11 @@
 #include "policy/policy.h"
 
 #include "base/base.h"
+#include "card/threshold.h"
 
-static double used_percent(uint64_t total_bytes, uint64_t free_bytes, uint64_t request_bytes) {
-    if (total_bytes == 0 || free_bytes > total_bytes)
-        return 0;
-    double used = (double)(total_bytes - free_bytes) + (double)request_bytes;
-    return 100 * used / (double)total_bytes;
+static bool is_above(double percent, const struct policy_reading *reading, uint64_t more_bytes) {
+    uint64_t used_bytes = minus_u64(reading->total_bytes, reading->free_bytes) + more_bytes;
+    return card_is_above(percent, reading->total_bytes, used_bytes);
 }
 
 static bool has_passed(uint64_t since_ns, uint64_t now_ns, uint64_t duration_ns) {
@@ -23,8 +22,7 @@ static void update_arming(const struct policy_settings *settings, struct policy_
     uint64_t total = reading->total_bytes, idle = idle_bytes(reading);
     state->least_idle_bytes = min_u64(state->least_idle_bytes, idle);
     double grown = 100 * (double)(idle - state->least_idle_bytes) / (double)total;
-    double used = used_percent(total, reading->free_bytes, 0);
-    if (used <= settings->threshold_percent - settings->hysteresis_percent)
+    if (!is_above(settings->threshold_percent - settings->hysteresis_percent, reading, 0))
         state->disarmed = false;
     if (grown >= settings->hysteresis_percent)
         state->disarmed = false;
@@ -49,13 +47,6 @@ static bool is_worth_it(const struct policy_settings *settings, const struct pol
     return idle_bytes(reading) >= settings->min_gain_bytes;
 }
 
-static bool is_over_threshold(const struct policy_settings *settings,
-                              const struct policy_state *state,
-                              const struct policy_reading *reading) {
-    double used = used_percent(reading->total_bytes, reading->free_bytes, reading->request_bytes);
-    return !state->disarmed && used > settings->threshold_percent;
-}
-
 /* The first tick of a rest that is long enough. */
 static bool is_rest(const struct policy_settings *settings, const struct policy_state *state,
                     const struct policy_reading *reading) {
@@ -78,7 +69,8 @@ static enum policy_reason reason_for(const struct policy_settings *settings,
         return POLICY_NO_REASON;
     if (settings->lowvram)
         return is_rest(settings, state, reading) ? POLICY_LOWVRAM : POLICY_NO_REASON;
-    return is_over_threshold(settings, state, reading) ? POLICY_THRESHOLD : POLICY_NO_REASON;
+    bool above = is_above(settings->threshold_percent, reading, reading->request_bytes);
+    return above && !state->disarmed ? POLICY_THRESHOLD : POLICY_NO_REASON;
 }
 
 struct policy_decision policy_decide(const struct policy_settings *settings,
@@ -99,11 +91,10 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
     return decision;
 }
 
-/* What is used above the threshold. */
+/* How much must go until the card is at the threshold. */
 static uint64_t excess(const struct policy_settings *settings, const struct policy_idle *idle) {
-    double above =
-        (double)idle->used_bytes - (double)idle->total_bytes * settings->threshold_percent / 100;
-    return idle->total_bytes && above > 0 ? (uint64_t)above : 0;
+    uint64_t at_bytes = card_at_threshold(settings->threshold_percent, idle->total_bytes);
+    return idle->total_bytes ? minus_u64(idle->used_bytes, at_bytes) : 0;
 }
 
 /* Where as much is idle as is live. With it SD 1.5 holds 1.09 of what is live. */

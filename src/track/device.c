@@ -4,7 +4,7 @@
 
 #include "base/debug.h"
 #include "base/text.h"
-#include "track/moves.h"
+#include "card/generation.h"
 
 static struct {
     struct lock lock; /* bringing a device up */
@@ -117,10 +117,10 @@ uint64_t device_own_bytes(struct device *device) {
     return minus_u64(held, figure_get(&stats->page_bytes.current)) + vm_figures(vm).physical_bytes;
 }
 
-bool device_own(struct limit_own *own) {
+bool device_own(struct card_own *own) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (device)
-        *own = (struct limit_own){device_index(device), device_own_bytes(device), moves_now()};
+        *own = (struct card_own){device_index(device), device_own_bytes(device), moves_now()};
     return device != NULL;
 }
 

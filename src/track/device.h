@@ -6,8 +6,7 @@
 #include "base/options.h"
 #include "heap/frag.h"
 #include "heap/heap.h"
-#include "cuda/limit.h"
-#include "cuda/meminfo.h"
+#include "card/reading.h"
 #include "cuda/real.h"
 #include "store/store.h"
 #include "track/growth.h"
@@ -90,7 +89,7 @@ struct device *device_current(void);
 
 /* What this process holds of a device, of that one; see cuda/limit.h. */
 uint64_t device_own_bytes(struct device *device);
-bool device_own(struct limit_own *own);
+bool device_own(struct card_own *own);
 unsigned device_index(const struct device *device);
 
 /* Copies the heap's figures into the file; the device's lock must be held. */

@@ -2,7 +2,7 @@
  * goes in between would be taken for another process's. */
 #include "track/free_memory.h"
 
-#include "track/moves.h"
+#include "card/generation.h"
 #include "track/recording.h"
 
 /* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
@@ -54,22 +54,22 @@ static uint64_t moves(struct device *device) {
     return calls && pages ? calls + pages : 0;
 }
 
-/* Memory may come or go between the question and the answer: then it is asked again, once. */
+/* Of one moment, else of none. */
+static bool count_held(void *of, struct card_own *own) {
+    struct device *device = of;
+    uint64_t before = moves(device);
+    device_account_pages(device);
+    own->bytes = held_outside_pools(device);
+    own->moves = before == moves(device) ? before : 0;
+    return true;
+}
+
 bool device_read_memory(struct device *device) {
-    enum { READINGS = 2 };
-    struct meminfo read = {0};
-    uint64_t held_bytes = 0;
-    bool fits = false;
-    for (int i = 0; i < READINGS && !fits; i++) {
-        uint64_t before = moves(device);
-        device_account_pages(device);
-        if (meminfo_read(&read) != CUDA_SUCCESS)
-            return false;
-        held_bytes = held_outside_pools(device);
-        fits = before && before == moves(device);
-    }
-    read.age.beside = !fits;
-    if (fits)
+    struct meminfo read;
+    uint64_t held_bytes;
+    if (meminfo_read_beside(&read, 2, count_held, device, &held_bytes) != CUDA_SUCCESS)
+        return false;
+    if (!read.age.beside)
         note_others(device, used_bytes(&read));
     note_memory(device, &read, held_bytes);
     return true;
@@ -118,7 +118,7 @@ void device_memory_info(const struct meminfo *told, uint64_t before) {
     struct meminfo read = *told;
     uint64_t held_bytes = held_outside_pools(device);
     /* Where there are pages some may have come. */
-    read.age.beside = device_vm(device) || !before || before != moves_now();
+    read.age.beside = device_vm(device) || !generation_same(before, moves_now());
     if (!read.age.beside)
         note_others(device, used_bytes(told));
     note_memory(device, &read, held_bytes);

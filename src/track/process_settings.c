@@ -2,7 +2,7 @@
 #include "track/process_settings.h"
 
 #include "base/log.h"
-#include "cuda/limit.h"
+#include "card/reading.h"
 #include "store/store.h"
 #include "track/device.h"
 #include "track/recording.h"

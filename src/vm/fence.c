@@ -80,7 +80,7 @@ void vm_forget(struct vm *vm) {
     if (!vm)
         return;
     atomic_store(&vm->fence.taken, 0);
-    vm->cache.moving = 0;
+    generation_settle(&vm->cache.moves, 0);
     lock_force_open(&vm->lock);
 }
 

@@ -76,12 +76,6 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
     return pages;
 }
 
-/* Until it ends it is not known what the driver counts. The lock is held. */
-static void move_begins(struct vm *vm) {
-    vm->cache.moving++;
-    vm->cache.moves++;
-}
-
 uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     CUmemAllocationProp properties = vm_properties(vm->device);
     CUmemGenericAllocationHandle handle = 0;
@@ -90,7 +84,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     bool room = grow(handles);
     handles->total += room;
     vm->cache.physical_pages += room ? npages : 0;
-    move_begins(vm);
+    generation_begin(&vm->cache.moves);
     lock_give(&vm->lock);
     bool created = room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &properties, 0));
     vm_called(vm);
@@ -98,7 +92,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     handles->total -= room && !created;
     vm->cache.physical_pages -= room && !created ? npages : 0;
     vm->figures.creates += created ? npages : 0;
-    vm->cache.moving--;
+    generation_end(&vm->cache.moves);
     vm_changed(vm);
     lock_give(&vm->lock);
     return created ? handle : 0;
@@ -128,7 +122,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     uint64_t handle = npages ? take(vm, size) : 0;
     vm->in_flight += npages;
     if (npages)
-        move_begins(vm);
+        generation_begin(&vm->cache.moves);
     lock_give(&vm->lock);
     if (!npages)
         return 0;
@@ -136,7 +130,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
     vm_called(vm);
     lock_take(&vm->lock);
     vm->in_flight -= npages;
-    vm->cache.moving--;
+    generation_end(&vm->cache.moves);
     if (released) {
         vm->cache.sizes[size].total--;
         vm->cache.physical_pages -= npages;

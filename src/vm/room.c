@@ -1,12 +1,14 @@
 /* room.c: what the driver has left, by readings of the card and the pages that came and went since;
  * and what of it PyTorch would see without the engine. It must not read the card more often than
  * meminfo.h allows. */
+#include "card/threshold.h"
 #include "vm/vm_internal.h"
 
 static struct room room_now(const struct vm *vm) {
     const struct reading *reading = &vm->cache.reading;
-    int64_t gone = (int64_t)(reading->physical_pages - vm->cache.physical_pages);
-    int64_t spare_bytes = reading->card.spare_bytes + gone * (int64_t)PAGE_BYTES;
+    uint64_t physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
+    int64_t gone_bytes = (int64_t)(reading->physical_bytes - physical_bytes);
+    int64_t spare_bytes = reading->card.spare_bytes + gone_bytes;
     return (struct room){
         .spare_bytes = spare_bytes,
         .free_bytes = at_least_0(spare_bytes),
@@ -14,40 +16,25 @@ static struct room room_now(const struct vm *vm) {
     };
 }
 
-static size_t physical_pages(struct vm *vm) {
+/* Both of one moment. */
+static bool count_physical(void *of, struct card_own *own) {
+    struct vm *vm = of;
     lock_take(&vm->lock);
-    size_t pages = vm->cache.physical_pages;
+    own->bytes = vm->cache.physical_pages * PAGE_BYTES;
+    own->moves = vm_moves(vm);
     lock_give(&vm->lock);
-    return pages;
-}
-
-static uint64_t moves(const struct vm *vm) {
-    return vm->cache.moving ? 0 : vm->cache.moves + 1;
-}
-
-uint64_t vm_moves(struct vm *vm) {
-    lock_take(&vm->lock);
-    uint64_t now = moves(vm);
-    lock_give(&vm->lock);
-    return now;
-}
-
-/* Beside pages that come or go it may be off by these: then it is made again, once, and rather less
- * is free than more. */
-static bool make_reading(struct vm *vm, struct reading *reading, unsigned readings) {
-    bool fits = false;
-    for (unsigned i = 0; i < readings && !fits; i++) {
-        uint64_t before = vm_moves(vm);
-        reading->physical_pages = physical_pages(vm);
-        CUresult result = meminfo_read(&reading->card);
-        vm_note_fault(result);
-        if (result != CUDA_SUCCESS)
-            return false;
-        reading->physical_pages = min_u64(reading->physical_pages, physical_pages(vm));
-        fits = before && before == vm_moves(vm);
-    }
-    reading->card.age.beside = !fits;
     return true;
+}
+
+uint64_t vm_moves(const struct vm *vm) {
+    return generation_now(&vm->cache.moves, 0);
+}
+
+static bool make_reading(struct vm *vm, struct reading *reading, unsigned readings) {
+    CUresult result =
+        meminfo_read_beside(&reading->card, readings, count_physical, vm, &reading->physical_bytes);
+    vm_note_fault(result);
+    return result == CUDA_SUCCESS;
 }
 
 void vm_reading_begins(struct vm *vm) {
@@ -85,8 +72,8 @@ struct room vm_room(struct vm *vm, enum meminfo_need need) {
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     if (!room->total_bytes)
         return UINT64_MAX; /* not known */
-    double above = (double)room->total_bytes * (100 - vm->threshold_percent) / 100;
-    return minus_u64(room->free_bytes, (uint64_t)above);
+    uint64_t used_bytes = minus_u64(room->total_bytes, room->free_bytes);
+    return minus_u64(card_at_threshold(vm->threshold_percent, room->total_bytes), used_bytes);
 }
 
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
@@ -119,10 +106,10 @@ uint64_t vm_free_as_seen(struct vm *vm, int64_t spare_bytes) {
 
 uint64_t vm_free_as_told(struct vm *vm, int64_t spare_bytes, uint64_t before) {
     lock_take(&vm->lock);
-    bool fits = before == moves(vm);
+    bool fits = generation_same(before, vm_moves(vm));
     uint64_t bytes = free_as_reserved(vm, spare_bytes);
     lock_give(&vm->lock);
-    if (fits && before)
+    if (fits)
         return bytes;
     read_room(vm, MEMINFO_ANEW, 1); /* the program has made one */
     return free_as_read(vm);

@@ -12,7 +12,7 @@
 #include "cuda/cuda_api.h"
 
 #include <stdatomic.h>
-#include "cuda/meminfo.h"
+#include "card/reading.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -232,7 +232,7 @@ static inline uint64_t vm_held_idle_bytes(const struct vm_figures *figures) {
 
 /* Another number after each change of what is physical; 0: one is under way. A reading of the card
  * between two equal ones that are not 0 fits the figures. */
-uint64_t vm_moves(struct vm *vm);
+uint64_t vm_moves(const struct vm *vm);
 
 /* Changes after each change of what is physical, spilled, counted or waited for, up to calls.
  * Cheap: for every block event. */

@@ -3,8 +3,8 @@
 
 #include "base/lock.h"
 #include "cuda/capture_mode.h"
-#include "cuda/gate.h"
-#include "cuda/meminfo.h"
+#include "card/reading.h"
+#include "card/generation.h"
 #include "cuda/real.h"
 #include "vm/page_table.h"
 #include "vm/vm.h"
@@ -56,19 +56,18 @@ struct handles {
     size_t count, total, capacity; /* total: wherever they are */
 };
 
-/* The latest reading of the card, and how many pages the engine had then. */
+/* The latest reading of the card, and how much the engine had then. */
 struct reading {
     struct meminfo card;
-    size_t physical_pages;
+    uint64_t physical_bytes;
 };
 
 struct handle_cache {
     struct handles sizes[EXTENT_SIZES];
     size_t cached_pages;
-    size_t physical_pages; /* all that the driver has given us, cached or mapped */
-    size_t moving;         /* calls that change that, just now */
-    uint64_t moves;        /* of them so far */
-    atomic_uint readers;   /* of the card: nothing decays meanwhile */
+    size_t physical_pages;   /* all that the driver has given us, cached or mapped */
+    struct generation moves; /* of that, by calls; under the lock */
+    atomic_uint readers;     /* of the card: nothing decays meanwhile */
     struct reading reading;
 };
 
@@ -197,7 +196,7 @@ void vm_sweep(struct vm *vm);
 /* room.c: what the driver has left, by a reading that will do for that. All zero: it could
  * not be asked yet. */
 struct room {
-    int64_t spare_bytes; /* see meminfo.h */
+    int64_t spare_bytes; /* see card/reading.h */
     uint64_t free_bytes, total_bytes;
 };
 struct room vm_room(struct vm *vm, enum meminfo_need need);

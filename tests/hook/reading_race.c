@@ -50,7 +50,7 @@ OURS CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
 #include "check.h"
 
 enum { SLOW_NS = 50 * 1000 * 1000 }; /* a reading will do for 2 s */
-enum { ANSWER_COSTS = 40 };          /* as in cuda/meminfo.c */
+enum { ANSWER_COSTS = 40 };          /* as in card/reading.c */
 
 static struct races *races;
 static struct timespec begun;

@@ -27,6 +27,7 @@ UNIT_webui = src/judge/webui.c src/read/program.c src/base/program_name.c src/ba
 UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/python/phases.c
+UNIT_card = src/card/threshold.h
 UNIT_policy = src/policy/policy.c
 UNIT_policy_decay = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c

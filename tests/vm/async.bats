@@ -120,7 +120,7 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 }
 
 # An error of the driver that is no lack of memory: it is asked for the block itself, and keeps that when it is freed. What is known of
-# the card is old by the second block (cuda/meminfo.h); else the engine maps until the driver lets its own pool give way.
+# the card is old by the second block (card/reading.h); else the engine maps until the driver lets its own pool give way.
 @test "what the driver's pool keeps goes back where a block of ours would be refused" {
     local version
     pool_setup
