@@ -1,5 +1,7 @@
 /* real.c: see real.h. It must never find our own wrapper and take it for the real function. */
 #include "cuda/real.h"
+
+#include "base/text.h"
 #include "cuda/objects.h"
 
 #include <dlfcn.h>
@@ -279,4 +281,195 @@ void real_pin_driver(void) {
     struct object_range driver = objects_range(stems[CUDA]);
     objects_pin((const void *)driver.start);
     atomic_store_explicit(&self.driver_pinned, driver.end != 0, memory_order_release);
+}
+
+/* --- several runtimes. No lock is taken: hooks of many threads come here, and a fork may come at
+ * any moment. --- */
+
+/* Objects with code that calls the runtime: PyTorch 2.15 has six, its wheels about twenty libraries
+ * more. Runtimes beside PyTorch's: an extension or two that were linked with their own. PAGE: of
+ * the host's memory, in which objects are mapped. */
+enum { CALLERS = 64, RUNTIMES = 3, PAGE = 4096 };
+
+/* end is set last. */
+struct caller {
+    uintptr_t start;
+    bool is_object;   /* not code that was made at run time */
+    unsigned runtime; /* 0: the usual one; else 1 more than its number in `others` */
+    _Atomic uintptr_t end;
+};
+
+struct runtime {
+    _Atomic uintptr_t start; /* of its object */
+    _Atomic(void *) pointers[REAL_COUNT];
+};
+
+static struct {
+    struct caller callers[CALLERS];
+    atomic_uint count;
+    struct runtime others[RUNTIMES];
+} linked;
+
+static void learn_runtime(struct runtime *runtime, const char *path) {
+    for (int id = 0; id < REAL_COUNT; id++)
+        if (real_table[id].library == CUDART)
+            atomic_store_explicit(&runtime->pointers[id],
+                                  real_in_object(path, real_table[id].symbol),
+                                  memory_order_release);
+}
+
+static unsigned number_of(const struct object_link *link) {
+    for (unsigned i = 0; i < RUNTIMES; i++) {
+        uintptr_t none = 0;
+        if (atomic_compare_exchange_strong(&linked.others[i].start, &none, link->needed.start)) {
+            learn_runtime(&linked.others[i], link->needed_path);
+            return i + 1;
+        }
+        if (none == link->needed.start)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* The usual one is that of the usual functions. */
+static unsigned runtime_of(const struct object_link *link) {
+    uintptr_t usual = real_get(ID_cudaMalloc) ? (uintptr_t)real_beneath(ID_cudaMalloc) : 0;
+    bool is_usual = usual >= link->needed.start && usual < link->needed.end;
+    return !usual || !link->needed.end || is_usual ? 0 : number_of(link);
+}
+
+static unsigned learn_caller(uintptr_t p) {
+    struct object_link link = {{p & ~(uintptr_t)(PAGE - 1), (p | (PAGE - 1)) + 1}, {0, 0}, {0}};
+    /* Where no object is found the code was made at run time, and linked with none. */
+    bool is_object = objects_link((const void *)p, "libcudart", &link);
+    unsigned runtime = runtime_of(&link);
+    unsigned i = atomic_fetch_add(&linked.count, 1);
+    if (i < CALLERS) {
+        linked.callers[i].start = link.object.start;
+        linked.callers[i].runtime = runtime;
+        linked.callers[i].is_object = is_object;
+        atomic_store_explicit(&linked.callers[i].end, link.object.end, memory_order_release);
+    }
+    return runtime;
+}
+
+static unsigned runtime_of_caller(uintptr_t p) {
+    unsigned count = atomic_load_explicit(&linked.count, memory_order_acquire);
+    for (unsigned i = 0; i < count && i < CALLERS; i++) {
+        const struct caller *caller = &linked.callers[i];
+        if (p < atomic_load_explicit(&caller->end, memory_order_acquire) && p >= caller->start)
+            return caller->runtime;
+    }
+    return count < CALLERS ? learn_caller(p) : 0;
+}
+
+void *runtimes_choose(enum real_id id, const void *caller, void *usual) {
+    unsigned runtime = runtime_of_caller((uintptr_t)caller);
+    if (LIKELY(runtime == 0) || real_beneath(id) != usual)
+        return usual;
+    void *p = atomic_load_explicit(&linked.others[runtime - 1].pointers[id], memory_order_acquire);
+    return p ? p : usual;
+}
+
+/* The callers first: as long as one is loaded, so is the runtime that it was linked with. */
+void runtimes_forget_closed(void) {
+    unsigned count = atomic_load_explicit(&linked.count, memory_order_acquire);
+    for (unsigned i = 0; i < count && i < CALLERS; i++) {
+        struct caller *caller = &linked.callers[i];
+        if (atomic_load_explicit(&caller->end, memory_order_acquire) && caller->is_object &&
+            !objects_loaded(caller->start))
+            atomic_store_explicit(&caller->end, 0, memory_order_release);
+    }
+    for (unsigned i = 0; i < RUNTIMES; i++) {
+        uintptr_t start = atomic_load_explicit(&linked.others[i].start, memory_order_acquire);
+        objects_drop_unloaded(linked.others[i].pointers, REAL_COUNT);
+        if (start && !objects_loaded(start))
+            atomic_store_explicit(&linked.others[i].start, 0, memory_order_release);
+    }
+}
+
+/* --- who else has functions that map memory: a driver newer than we know may have further forms of
+ * one, and another interposer its own: programs that ask by name get those --- */
+
+static const char *const mapping_functions[] = {
+    "cuMemAddressReserve",
+    "cuMemAddressFree",
+    "cuMemCreate",
+    "cuMemRelease",
+    "cuMemMap",
+    "cuMemUnmap",
+    "cuMemSetAccess",
+    "cuMemRetainAllocationHandle",
+    "cuMemExportToShareableHandle",
+    "cuMemGetAllocationPropertiesFromHandle",
+    "cuMulticastBindMem",
+    "cuMulticastBindAddr",
+};
+
+/* What the driver answers to a program that knows its newest forms. NULL: there is none. */
+static void *newest_form(const char *name, int version) {
+    real_cuGetProcAddress_v2_t ask = REAL(cuGetProcAddress_v2);
+    real_cuGetProcAddress_t ask_as_before = REAL(cuGetProcAddress);
+    CUdriverProcAddressQueryResult status;
+    void *found = NULL;
+    CUresult result = ask             ? ask(name, &found, version, 0, &status)
+                      : ask_as_before ? ask_as_before(name, &found, version, 0)
+                                      : CUDA_ERROR_NOT_FOUND;
+    return result == CUDA_SUCCESS ? found : NULL;
+}
+
+/* 0: not known. */
+static int driver_version(void) {
+    real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
+    int version = 0;
+    return get_version && get_version(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+static bool ask_for_all(void) {
+    int version = driver_version();
+    bool ours = version != 0;
+    real_find_driver();
+    for (size_t i = 0; ours && i < ARRAY_LENGTH(mapping_functions); i++) {
+        void *found = newest_form(mapping_functions[i], version);
+        ours = !found || real_of_pointer(found) < REAL_COUNT;
+    }
+    return ours;
+}
+
+bool vmm_entries_are_ours(void) {
+    enum { UNKNOWN, OURS, NOT_OURS };
+    static _Atomic int known;
+    int answer = atomic_load(&known);
+    if (answer == UNKNOWN) {
+        answer = ask_for_all() ? OURS : NOT_OURS;
+        atomic_store(&known, answer);
+    }
+    return answer == OURS;
+}
+
+/* The object that has the function, should it be another than the driver. */
+static bool is_beside_driver(const void *function, struct object_range *object, char *path,
+                             size_t capacity) {
+    return function && !objects_inside(function, "libcuda.so") && !objects_own(function) &&
+           objects_at(function, object, path, capacity);
+}
+
+/* The runtime gets cuMemAlloc from cuGetProcAddress, which may be all that is hooked. Elsewhere
+ * libraries that have a runtime of their own may export its functions, and replace none. */
+static bool find_interposer(struct object_range *object, char *path, size_t capacity) {
+    void *of_runtime = real_get(ID_cudaMalloc);
+    if (of_runtime != real_beneath(ID_cudaMalloc) && objects_at(of_runtime, object, path, capacity))
+        return true;
+    return is_beside_driver(real_get(ID_cuMemAlloc_v2), object, path, capacity) ||
+           is_beside_driver(newest_form("cuMemAlloc", driver_version()), object, path, capacity);
+}
+
+bool vmm_entries_pass_by(char *out, size_t capacity) {
+    char path[512];
+    struct object_range object;
+    bool found = find_interposer(&object, path, sizeof path);
+    uintptr_t create = (uintptr_t)real_get(ID_cuMemCreate);
+    bool passed = found && (create < object.start || create >= object.end);
+    text_copy(out, capacity, passed ? text_after_folder(path) : "");
+    return *out; /* the program itself has no name here, and knows what it does */
 }

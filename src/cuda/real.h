@@ -109,3 +109,26 @@ void *real_dlsym(void *handle, const char *name);
  * behind us; and what it answers. */
 void *real_next_dlsym(void);
 void *real_ask_next(void *handle, const char *name);
+
+/* --- which CUDA runtime a caller was linked with, where more than one is loaded. Our symbols carry
+ * no version, so the calls of all of them come to us, and each must go on to its own. --- */
+
+/* The real function of the runtime that the object with the code address `caller` is linked with;
+ * `usual` is what real_get(id) says, which is right for all others. A few compares; the first call
+ * out of each object reads the loader's list, and waits for the loader only if that object needs
+ * another runtime than the usual one. */
+void *runtimes_choose(enum real_id id, const void *caller, void *usual);
+
+/* Forgets what was learnt of objects that were closed. */
+void runtimes_forget_closed(void);
+
+/* --- whether a program that maps memory itself gets all functions for that from us --- */
+
+/* All that the driver has of them, in whatever form: if only some were ours, a virtual handle
+ * would reach the driver. Asked once; a question in vain leaves nothing behind. No lock is held. */
+bool vmm_entries_are_ours(void);
+
+/* Whether another interposer stands behind us that answers for cudaMalloc or cuMemAlloc, as quota
+ * libraries do, and not for cuMemCreate: calls that map memory go round it. Then its file's name is
+ * in out, else "". May wait for the loader. */
+bool vmm_entries_pass_by(char *out, size_t capacity);

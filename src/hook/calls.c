@@ -1,7 +1,7 @@
 /* calls.c: see calls.h. */
 #include "govern/retry.h"
 #include "hook/calls.h"
-#include "serve/answer.h"
+#include "serve/async.h"
 #include "serve/serve.h"
 #include "track/call.h"
 #include "track/device.h"

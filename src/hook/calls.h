@@ -11,7 +11,7 @@
 #include "serve/async.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
-#include "serve/native.h"
+#include "serve/serve.h"
 #include "track/alloc.h"
 #include "track/capture.h"
 #include "track/free_memory.h"

@@ -9,7 +9,7 @@
 #include "govern/retry.h"
 #include "govern/torch.h"
 #include "hook/calls.h"
-#include "serve/address.h"
+#include "serve/sharing.h"
 #include "serve/expandable.h"
 #include "track/alloc.h"
 #include "track/device.h"

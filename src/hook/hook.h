@@ -5,7 +5,6 @@
 
 #include "cuda/objects.h"
 #include "cuda/real.h"
-#include "cuda/runtimes.h"
 #include "process/start.h"
 #include "track/call.h"
 #include "card/generation.h"

@@ -3,10 +3,9 @@
  * first, always; then the pointer it gave is replaced by our wrapper if it is that of a hooked
  * function. So version suffixes, flags and status stay the driver's business. A look-up has no
  * other effect. */
-#include "hook/fabric.h"
+#include "hook/nvml_answers.h"
 #include "hook/hook.h"
 #include "hook/lookup.h"
-#include "hook/nvml_memory.h"
 #include "hook/stubs.h"
 
 #include <dlfcn.h>
@@ -90,7 +89,7 @@ static void hide_absent(enum real_id id, const void *found, const char **name) {
 
 static void *not_hooked(void *handle, const char *name, const void *caller,
                         const char **name_slot) {
-    void *found = fabric_lookup(handle, name, caller);
+    void *found = nvml_fabric_lookup(handle, name, caller);
     found = found ? found : nvml_memory_lookup(handle, name);
     return found || is_driver(caller) ? found : hook_stub_lookup(handle, name, name_slot);
 }

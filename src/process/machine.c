@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "cuda/real.h"
-#include "cuda/vmm_entries.h"
 
 static bool devices_can_map(void) {
     real_cuDeviceGetCount_t get_count = REAL(cuDeviceGetCount);

@@ -3,9 +3,11 @@
  * default pool. Without that setting only the books are kept. */
 #pragma once
 
-#include "serve/answer.h"
 #include "track/alloc.h"
 #include "track/device.h"
+
+/* How a call for memory is answered. PASS: the driver is to be asked. OOM: with out of memory. */
+enum serve_answer { SERVE_PASS, SERVE_DONE, SERVE_OOM };
 
 /* A stream-ordered allocation from the device's default pool out of a pool of our own, and its
  * release on a stream, or (STREAM_NONE) by cudaFree. False: the driver is to be asked. */

@@ -8,7 +8,7 @@
 #include "govern/mode.h"
 #include "govern/retry.h"
 #include "govern/wakeup.h"
-#include "serve/peer_access.h"
+#include "serve/sharing.h"
 #include "track/call.h"
 #include "track/capture.h"
 #include "track/context.h"

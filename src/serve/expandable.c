@@ -6,7 +6,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "cuda/capture_mode.h"
-#include "cuda/vmm_entries.h"
+#include "cuda/real.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/retry.h"

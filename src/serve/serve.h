@@ -1,7 +1,16 @@
-/* serve.h: what happens to the program and concerns every paged allocation at once. */
+/* serve.h: mode compact for the segments of PyTorch's native allocator: addresses alone, whose
+ * pages come with its blocks; and what happens to the program and concerns every paged allocation
+ * at once. */
 #pragma once
 
+#include "serve/async.h"
 #include "track/device.h"
+
+/* A segment of PyTorch's allocator out of address space, whose pages come with its blocks. */
+enum serve_answer serve_malloc(uint64_t bytes, void **out);
+
+/* Frees it, or a block of our own pool. False: the driver is to be asked. */
+bool serve_free(const struct alloc_freed *taken);
 
 /* A stream is about to be destroyed. */
 void serve_stream_gone(uint64_t stream);

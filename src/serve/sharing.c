@@ -1,16 +1,88 @@
-/* sharing.c: see sharing.h. It must leave to the driver whatever does not touch paged memory. */
+/* sharing.c: see sharing.h. It must leave to the driver whatever does not touch paged memory.
+ * Access given before a device has a page engine must not be lost. */
 #include "serve/sharing.h"
 
 #include "base/log.h"
-#include "serve/address.h"
 #include "track/device.h"
 #include "track/recording.h"
+#include "track/vmm.h"
 
-static struct { atomic_bool told; } self;
+static struct {
+    _Atomic uint32_t peers[VRAMGC_MAX_DEVICES]; /* a bit for each device that may access this one's
+                                                    memory */
+    atomic_bool closed_told, impossible_told;
+} self;
+
+static bool lookup_mapped(uint64_t address, struct address_info *place) {
+    struct vmm_mapping mapping;
+    if (!vmm_mapping_lookup(address, &mapping))
+        return false;
+    *place = (struct address_info){.device = mapping.device,
+                                   .address = mapping.address,
+                                   .bytes = mapping.bytes,
+                                   .mapped = true};
+    return true;
+}
+
+bool address_lookup(uint64_t address, struct address_info *place) {
+    struct vm_location found;
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct vm *vm = device_vm_at(i);
+        if (!vm || !vm_owns(vm, address))
+            continue;
+        if (!vm_lookup(vm, address, &found))
+            return lookup_mapped(address, place);
+        *place = (struct address_info){
+            .device = i, .address = found.address, .bytes = found.bytes, .context = found.context};
+        return true;
+    }
+    return false;
+}
+
+/* As a block that is never given back: it ends with its segment. */
+bool address_pin(uint64_t address, uint64_t bytes) {
+    struct address_info place;
+    if (!address_lookup(address, &place))
+        return true;
+    bool pinned = vm_commit(device_vm_at(place.device), address, bytes, true);
+    if (!pinned)
+        LOG(LOG_WARN,
+            "gpu%u is full: it has no memory for %llu bytes at %#llx that another library uses",
+            place.device, (unsigned long long)bytes, (unsigned long long)address);
+    return pinned;
+}
+
+static void open_to_peer(unsigned owner, unsigned accessing) {
+    struct vm *vm = device_vm_at(owner);
+    if (!vm || vm_add_peer(vm, accessing) || atomic_exchange(&self.closed_told, true))
+        return;
+    LOG(LOG_WARN, "gpu%u cannot access all memory of gpu%u", accessing, owner);
+}
+
+void peer_access_enabled(unsigned accessing, unsigned owner) {
+    if (accessing >= VRAMGC_MAX_DEVICES || owner >= VRAMGC_MAX_DEVICES || accessing == owner)
+        return;
+    atomic_fetch_or(&self.peers[owner], 1u << accessing);
+    open_to_peer(owner, accessing);
+}
+
+void peer_access_vm_opened(unsigned device) {
+    uint32_t bits = atomic_load(&self.peers[device]);
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        if (bits & 1u << i)
+            open_to_peer(device, i);
+}
+
+/* Its context is gone, and with it the access it had and gave. */
+void peer_access_reset(unsigned device) {
+    atomic_store(&self.peers[device], 0);
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        atomic_fetch_and(&self.peers[i], ~(1u << device));
+}
 
 void sharing_not_possible(const char *what) {
     figure_add(&store_file()->process.impossible_calls, 1);
-    if (!atomic_exchange(&self.told, true))
+    if (!atomic_exchange(&self.impossible_told, true))
         LOG(LOG_WARN,
             "%s is not possible with PyTorch's memory in mode compact; VRAMGC_MODE=flush leaves "
             "that memory to the driver",
@@ -31,7 +103,7 @@ static bool several_devices(void) {
 }
 
 /* The device of an address; -1: host memory, or not known. */
-static int device_of(uint64_t address, bool *paged) {
+static int device_of_address(uint64_t address, bool *paged) {
     real_cuPointerGetAttribute_t get = REAL(cuPointerGetAttribute);
     struct address_info place;
     unsigned type = 0;
@@ -51,7 +123,7 @@ bool sharing_between_devices(uint64_t to, uint64_t from, int *to_device, int *fr
     bool paged = false;
     if (!recording_is_on() || !several_devices())
         return false;
-    *to_device = device_of(to, &paged);
-    *from_device = device_of(from, &paged);
+    *to_device = device_of_address(to, &paged);
+    *from_device = device_of_address(from, &paged);
     return paged && *to_device >= 0 && *from_device >= 0 && *to_device != *from_device;
 }

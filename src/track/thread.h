@@ -48,7 +48,7 @@ struct thread_pending {
  * had the latest block has ended. */
 enum oom_state { OOM_NONE, OOM_REFUSED, OOM_ASKED_AGAIN };
 
-/* A part of a model's step (hook/aimdo.c): how deep in others; who took its latest tensor, and the
+/* A part of a model's step (hook/pass.c): how deep in others; who took its latest tensor, and the
  * first for which memory was mapped: none where all goes as recorded. */
 struct thread_step {
     uint32_t depth, site, first_site;

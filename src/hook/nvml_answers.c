@@ -1,10 +1,13 @@
-/* nvml_memory.c: see nvml_memory.h. Where no limit is set it must change nothing. */
-#include "hook/nvml_memory.h"
+/* nvml_answers.c: see nvml_answers.h. Where no limit is set, and vramgc chose nothing, it must
+ * change nothing. */
+#include "hook/nvml_answers.h"
 
 #include "base/base.h"
 #include "base/nvml.h"
 #include "card/reading.h"
+#include "cuda/objects.h"
 #include "cuda/real.h"
+#include "govern/alloc_conf.h"
 #include "process/start.h"
 #include "track/device.h"
 
@@ -12,7 +15,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0 };
+enum { SUCCESS = 0, NOT_SUPPORTED = 3, NO_FABRIC = 0 };
 
 /* Of the second form of the question. */
 struct memory_v2 {
@@ -25,6 +28,16 @@ typedef int (*memory_v2_t)(nvml_card card, struct memory_v2 *out);
 typedef int (*pci_t)(nvml_card card, struct nvml_pci *out);
 typedef int (*list_t)(nvml_card card, unsigned *count, char *list);
 
+/* nvmlGpuFabricInfo_v2_t up to the member that PyTorch reads; the third form begins like it. */
+struct fabric_info {
+    unsigned version;
+    unsigned char cluster[16];
+    int status;
+    unsigned clique;
+    unsigned char state;
+};
+typedef int (*fabric_t)(nvml_card card, struct fabric_info *out);
+
 /* How each entry of a list begins. */
 struct holder {
     unsigned pid;
@@ -35,6 +48,7 @@ static struct {
     _Atomic(memory_t) memory;
     _Atomic(memory_v2_t) memory_v2;
     _Atomic(pci_t) pci;
+    _Atomic(fabric_t) fabric;
 } real;
 
 static uint64_t own_bytes(nvml_card card) {
@@ -50,28 +64,28 @@ static uint64_t own_bytes(nvml_card card) {
     return 0;
 }
 
-static void limit(nvml_card card, unsigned long long *total, unsigned long long *free) {
+static void limit_memory(nvml_card card, unsigned long long *total, unsigned long long *free) {
     *free = at_least_0(limit_spare(*free, *total, own_bytes(card)).bytes);
     *total = limit_total(*total);
 }
 
-static int ask(nvml_card card, struct nvml_memory *out) {
+static int ask_memory(nvml_card card, struct nvml_memory *out) {
     int result = atomic_load(&real.memory)(card, out);
     start_read_settings();
     if (result == SUCCESS && limit_is_on()) {
-        limit(card, &out->total, &out->free);
+        limit_memory(card, &out->total, &out->free);
         out->used = out->total - out->free;
     }
     return result;
 }
 
-static int ask_v2(nvml_card card, struct memory_v2 *out) {
+static int ask_memory_v2(nvml_card card, struct memory_v2 *out) {
     int result = atomic_load(&real.memory_v2)(card, out);
     start_read_settings();
     if (result == SUCCESS && limit_is_on()) {
         if (limit_total(out->total) < out->total) /* the driver's own part is not in it */
             out->reserved = 0;
-        limit(card, &out->total, &out->free);
+        limit_memory(card, &out->total, &out->free);
         out->used = minus_u64(out->total - out->free, out->reserved);
     }
     return result;
@@ -84,7 +98,7 @@ static void cut(nvml_card card, char *list, const char *end, size_t entry_bytes)
     start_read_settings();
     if (atomic_load(&real.memory)(card, &told) != SUCCESS || limit_total(told.total) == told.total)
         return;
-    limit(card, &told.total, &told.free);
+    limit_memory(card, &told.total, &told.free);
     uint64_t own = own_bytes(card), others = told.total - told.free;
     for (char *at = list; at < end; at += entry_bytes)
         if (((struct holder *)(void *)at)->pid == (unsigned)getpid())
@@ -136,9 +150,32 @@ void *nvml_memory_lookup(void *handle, const char *name) {
     atomic_store(&real.memory, (memory_t)(uintptr_t)memory);
     atomic_store(&real.pci, (pci_t)(uintptr_t)real_ask_next(handle, "nvmlDeviceGetPciInfo_v3"));
     if (found == memory)
-        return (void *)(uintptr_t)ask;
+        return (void *)(uintptr_t)ask_memory;
     if (strcmp(name, "nvmlDeviceGetMemoryInfo_v2") != 0)
         return list_lookup(name, found);
     atomic_store(&real.memory_v2, (memory_v2_t)(uintptr_t)found);
-    return (void *)(uintptr_t)ask_v2;
+    return (void *)(uintptr_t)ask_memory_v2;
+}
+
+/* --- is the card part of an NVLink fabric? PyTorch asks only because vramgc chose expandable
+ * segments. Cards before Hopper cannot answer, and PyTorch then warns the user, or, with Python's
+ * -W error, raises an exception. It is told "not part of any". Nobody else's question is touched,
+ * nor one that PyTorch would have asked without vramgc. --- */
+
+static int ask_fabric(nvml_card card, struct fabric_info *out) {
+    int result = atomic_load(&real.fabric)(card, out);
+    if (result != NOT_SUPPORTED || !out || !alloc_conf_chose_expandable())
+        return result;
+    out->state = NO_FABRIC;
+    return SUCCESS;
+}
+
+void *nvml_fabric_lookup(void *handle, const char *name, const void *caller) {
+    if (LIKELY(strcmp(name, "nvmlDeviceGetGpuFabricInfoV") != 0) || !objects_in_allocator(caller))
+        return NULL;
+    void *found = real_ask_next(handle, name);
+    if (!found)
+        return NULL;
+    atomic_store(&real.fabric, (fabric_t)(uintptr_t)found);
+    return (void *)(uintptr_t)ask_fabric;
 }
