@@ -29,7 +29,7 @@ ifeq ($(V),1)
 endif
 
 .DEFAULT_GOAL := all
-.PHONY: all demo check check-deep bench lint clean help install check-python
+.PHONY: all demo check check-deep check-night bench lint clean help install check-python
 .DELETE_ON_ERROR:
 
 all: $(BUILD)/libvramgc.so $(BUILD)/vramgc
@@ -121,6 +121,10 @@ check-deep:
 	@scripts/setup-system --for deep
 	@scripts/check --deep
 
+check-night:
+	@scripts/setup-system --for deep
+	@scripts/check --night
+
 # What must be true is looked at (src/base/debug.h), and nothing is optimised away: for gdb.
 .PHONY: debug
 debug:
@@ -150,7 +154,8 @@ clean:
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"
 	@echo "make demo     the main job on a real PyTorch, without and with reclaim"
-	@echo "make check    the tests, some minutes; make check-deep: the rest of them"
+	@echo "make check    the tests, some minutes; make check-deep: the rest of them;"
+	@echo "              make check-night: all mutants, seeds, each release again, some hours"
 	@echo "make NAME-check   one part of these: unit hook vm govern e2e prove sim lab gpu sanitize mutants fuzz c10"
 	@echo "                  scripts/check does the same, and what it needs before"
 	@echo "make lint     layers, style, exports; make schema: src/show/schema.json; make proven: a proof of the simulated card"

@@ -9,6 +9,25 @@ setup() {
     export VRAMGC_LIBRARY=$PWD/build/mutants/libvramgc.so C10DRIVE_PATIENCE_MS=5000
 }
 
+# Once for all: `all`, or what has changed.
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit
+    scripts/changed >"$BATS_FILE_TMPDIR/files"
+    scripts/changed --lines tests/mutants >"$BATS_FILE_TMPDIR/lines"
+}
+
+# wanted NAME TEST...: the test is skipped where nothing has changed of the source that the mutant is of, of the tests that see it, or
+# of the lines here that name it. `make check-night` skips none.
+wanted() {
+    local name files=("${@:2}")
+    grep -qx all "$BATS_FILE_TMPDIR/files" && return
+    for name in ${1//,/ }; do
+        grep -qw "$name" "$BATS_FILE_TMPDIR/lines" && return
+        files+=("src/$(awk -v name="$name:" '/^[^ #]/ { path = $1 } $1 == name { print path; exit }' tests/mutants/*.mutants)")
+    done
+    printf '%s\n' "${files[@]}" | grep -qxFf - "$BATS_FILE_TMPDIR/files" || skip 'what it is of, and its test, are as they were'
+}
+
 # fails NAME COMMAND...: with this mutant the tests that the command runs fail. On a busy machine one may pass by chance: it is tried
 # a few times.
 fails() {
@@ -24,6 +43,7 @@ fails() {
 # caught NAME FILE PATTERN: those of FILE.bats in tests/ that match the pattern. What is tagged `python` takes a whole PyTorch, and
 # seconds.
 caught() {
+    wanted "$1" "tests/$2.bats"
     fails "$1" bats --filter "$3" "tests/$2.bats"
     [[ $output == *"not ok"* ]]
 }
@@ -33,6 +53,7 @@ each_stream_asked() { export SIMGPU_CONTEXT_EVENT=0; }
 
 # not_caught: the same tests pass.
 not_caught() {
+    [ -z "$1" ] || wanted "$1" "tests/$2.bats"
     VRAMGC_MUTANT=$1 run bats --filter "$3" "tests/$2.bats"
     echo "$output"
     [ "$status" = 0 ]
@@ -41,12 +62,13 @@ not_caught() {
 
 # caught_alone NAME CASE: the same for the engine alone, of which a case takes milliseconds; where many threads race, so many runs of a
 # second until a check does not hold, a segmentation fault, or nothing comes of it.
-caught_alone() { ends_early "$1" build/vm/threads-mutants 1 "$2"; }
-caught_pool() { ends_early "$1" build/vm/pool_threads-mutants 1; }
-caught_names() { ends_early "$1" build/sanitize/mutants/names; }
+caught_alone() { wanted "$1" tests/vm/*.[ch] && ends_early "$1" build/vm/threads-mutants 1 "$2"; }
+caught_pool() { wanted "$1" tests/vm/pool_threads.c && ends_early "$1" build/vm/pool_threads-mutants 1; }
+caught_names() { wanted "$1" tests/sanitize/names.c && ends_early "$1" build/sanitize/mutants/names; }
 
 # caught_python NAME TEST: on a whole PyTorch. It fails by an assertion, not because nothing was run.
 caught_python() {
+    wanted "$1" tests/govern/test_python.py
     fails "$1" build/venv/bin/python -m unittest -k "$2" tests/govern/test_python.py
     [[ $output == *"AssertionError"* ]]
 }
@@ -111,6 +133,7 @@ ends_early() {
 # `vramgc prove` runs the same engine: what it tries beside captures sees that, too.
 prove_finds() {
     local n
+    wanted "$1" src/prove/soak.c
     for n in 1 2 3 4; do
         VRAMGC_MUTANT=$1 XDG_STATE_HOME=$BATS_TEST_TMPDIR run tests/on_card --mem 1GiB -- build/mutants/vramgc prove --quick
         [[ $output != *"FAILED   soak captures"* ]] || return 0

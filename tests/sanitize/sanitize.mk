@@ -1,5 +1,5 @@
 # sanitize.mk: the library as a whole, instrumented, in front of PyTorch's own allocator.
-#   sanitize-check   on two releases, with the address and undefined-behaviour sanitizers and with the thread sanitizer
+#   sanitize-check   on the newest release (sanitize-night: on an older one, too), with the address and undefined-behaviour sanitizers and with the thread sanitizer
 
 SANITIZE := build/sanitize
 # gcc copies little in place, and then no sanitizer sees it. DEBUG: base/debug.h looks, too.
@@ -38,6 +38,9 @@ $(foreach s,$(SANITIZE_NAMES),$(SANITIZE)/$(s)/lib$(s).so): tests/sanitize/sanit
 	@mkdir -p $(@D)
 	@ln -sfn "$$(readlink -f "$$($(CC) -print-file-name=$(@F))")" $@
 
-.PHONY: sanitize-check
-sanitize-check: sanitize c10drive-deep sim build/govern/show
+.PHONY: sanitize-check sanitize-night
+sanitize-check: sanitize c10drive sim build/govern/show
+	$(BATS) tests/sanitize
+
+sanitize-night: sanitize c10drive-deep sim build/govern/show
 	C10_VERSIONS="$(C10_DEEP_VERSIONS)" $(BATS) tests/sanitize

@@ -1,6 +1,7 @@
 # vm.mk: the tests of the page engine (mode compact) on the simulated device.
 #   vm-check    on PyTorch's own allocator, and the engine alone under many threads
-#   vm-deep     the same on two releases, with more random operations and seeds, and under the sanitizers
+#   vm-deep     the same on an older release; random operations, the engine under the sanitizers, calls that fail in turn
+#   vm-night    all of it on both releases
 #   vm-python   on a whole PyTorch
 
 build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
@@ -46,7 +47,7 @@ endef
 $(foreach s,tsan asan plain,$(eval $(call VM_RULE,$(s),,,src)))
 $(eval $(call VM_RULE,mutants,$(MUTANTS)/stamp,$(MUTANTS_CPPFLAGS),$(MUTANTS)))
 
-.PHONY: vm-tools vm-check vm-deep vm-python soak
+.PHONY: vm-tools vm-check vm-deep vm-night vm-python soak
 vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/cached_handles $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive
 
 check-build: vm-tools
@@ -56,6 +57,11 @@ vm-check: vm-tools
 
 VM_SANITIZED := $(foreach s,tsan asan,build/vm/threads-$(s) build/vm/pool_threads-$(s))
 vm-deep: vm-tools c10drive-deep $(VM_SANITIZED)
+	BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags 'deep,!python' --filter-tags 'random,!python' tests/vm
+	BUILDS="tsan asan" $(BATS) --filter-tags '!random' tests/vm/threads.bats
+	C10_VERSIONS=$(OLDER_RELEASE) $(BATS_QUICK) tests/vm
+
+vm-night: vm-tools c10drive-deep $(VM_SANITIZED)
 	C10_VERSIONS="$(C10_DEEP_VERSIONS)" BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags '!python' tests/vm
 
 vm-python: vm-tools
