@@ -84,6 +84,25 @@ golden() {
     diff -u "$file" <(printf '%s\n' "$2") >&2
 }
 
+# session NAME: golden/NAME.session has commands, behind `$`, and what they printed: they print it again, to the byte. UPDATE_GOLDEN=1
+# writes it anew, with its commands and comments.
+session() {
+    local line text= last=
+    while IFS= read -r line; do
+        case $line in
+            '$ '*)
+                eval "${line#??}" >"$work/printed" 2>&1 || true
+                text+=$line$'\n'$(cat "$work/printed")
+                [ ! -s "$work/printed" ] || text+=$'\n'
+                ;;
+            '# '*) [[ -z $text || $last == '# '* ]] || text+=$'\n' && text+=$line$'\n' ;;
+            *) continue ;;
+        esac
+        last=$line
+    done <"$BATS_TEST_DIRNAME/golden/$1.session"
+    golden "$1.session" "${text%$'\n'}"
+}
+
 # Reports hold the version, which changes with each commit.
 without_version() {
     sed -E 's/^-- vramgc [^ ]+ -+/-- vramgc VERSION ---/; s/("tool": .*"version": )"[^"]*"/\1"VERSION"/'
