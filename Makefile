@@ -71,7 +71,7 @@ $(BUILD)/obj/hook/driver%.o: CFLAGS_ALL += -fpatchable-function-entry=16
 $(BUILD)/obj/%.S.o: $(SRC)/%.S Makefile
 	@mkdir -p $(@D)
 	@echo "  AS   $<"
-	@$(CC) -I$(BUILD) -c $< -o $@
+	@$(CC) -I$(BUILD) -Isrc/show -c $< -o $@
 
 # What the driver has and the table has not.
 $(BUILD)/stubs.def: src/hooks.def scripts/exports Makefile | $(CUDA_HEADERS)
@@ -149,7 +149,7 @@ lint: all
 
 # Downloads and the Python environment stay.
 clean:
-	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map $(BUILD)/told
+	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map $(BUILD)/grafana-dashboard.json $(BUILD)/told
 
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"

@@ -50,9 +50,6 @@ struct vramgc_device_stats {
 #define DEVICE_TOTAL(name, unit, help) uint64_t name;
 #define PROCESS_TOTAL(name, unit, help)
 #include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
 };
 
 struct vramgc_process_stats {
@@ -60,9 +57,6 @@ struct vramgc_process_stats {
 #define DEVICE_TOTAL(name, unit, help)
 #define PROCESS_TOTAL(name, unit, help) uint64_t name;
 #include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
 };
 
 /* One point of a device's timeline: the highest figures from then until the next point. When all

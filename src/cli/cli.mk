@@ -6,7 +6,11 @@ CLI_SOURCES := $(wildcard $(CLI_ROOMS:%=$(SRC)/%/*.[cS]) $(SRC)/card/reading.c) 
 CLI_OBJECTS := $(CLI_SOURCES:$(SRC)/%=$(BUILD)/obj/%.o)
 
 $(BUILD)/obj/prove/script.S.o: src/prove/soak.py
-$(BUILD)/obj/show/page.S.o: $(wildcard src/show/page/*)
+$(BUILD)/obj/show/page.S.o: $(wildcard src/show/page/*) src/show/prometheus-rules.yml $(BUILD)/grafana-dashboard.json
+
+$(BUILD)/grafana-dashboard.json: scripts/dashboard src/stats.def
+	@mkdir -p $(@D)
+	@scripts/dashboard > $@
 
 # The live view of `vramgc top` needs ncurses, found by pkg-config; without it --once and --plain remain. Its archives are
 # preferred, so that the command starts where ncurses is not installed. CURSES=archive, shared or no chooses.

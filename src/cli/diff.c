@@ -96,7 +96,7 @@ static void write_stats(const struct sides *sides, const struct vramgc_device_st
                         const struct vramgc_device_stats *b) {
     for (size_t i = 0; i < stat_count; i++) {
         const struct stat_info *stat = &stat_table[i];
-        if (stat->group != STAT_PROCESS_TOTAL && !stat_is_raw(stat))
+        if (stat->group != STAT_PROCESS_TOTAL && stat->group != STAT_DEVICE_SUM)
             write_stat(sides, stat, stat_value(stat, a), stat_value(stat, b));
     }
 }

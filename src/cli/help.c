@@ -7,7 +7,7 @@
 #include "cli/man.h"
 #include "cli/settings.h"
 #include "read/units.h"
-#include "show/monitor.h"
+#include "show/export_formats.h"
 #include "show/report_fields.h"
 #include "show/summary_lines.h"
 #include "base/base.h"
@@ -182,6 +182,7 @@ static void write_metrics(void) {
     write_group("For each device, current value and peak:", STAT_DEVICE_GAUGE);
     write_group("\nFor each device, only ever growing:", STAT_DEVICE_TOTAL);
     write_group("\nFor the process, only ever growing:", STAT_PROCESS_TOTAL);
+    write_group("\nFor each device, sums that figures below are computed from:", STAT_DEVICE_SUM);
     puts("\nFor each device, computed from the others:");
     for (size_t i = 0; i < DERIVED_COUNT; i++)
         write_derived(&derived_table[i]);
@@ -207,11 +208,11 @@ static void write_json(void) {
 }
 
 static void write_rules(void) {
-    monitor_rules(stdout);
+    fputs(prometheus_rules, stdout);
 }
 
 static void write_dashboard(void) {
-    monitor_dashboard(stdout);
+    fputs(grafana_dashboard, stdout);
 }
 
 /* What --on and VRAMGC_ON take. */

@@ -40,7 +40,7 @@ install: $(if $(BUILT),,all)
 	@install -d $(DESTDIR)$(docdir)/guides
 	@install -m 644 src/LIMITS.md LICENSE $(DESTDIR)$(docdir)
 	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
-	@[ -z "$$(find src include \( -name '*.[chS]' -o -name '*.def' -o -path '*/page/*' \) \
+	@[ -z "$$(find src include \( -name '*.[chS]' -o -name '*.def' -o -name '*.yml' -o -path '*/page/*' \) \
 	    -newer $(BUILD)/vramgc -newer $(BUILD)/libvramgc.so -print -quit)" ] || \
 	    echo "NOTE: the source has changed since the build that is installed now; for the newer one: make, then this again"
 	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \

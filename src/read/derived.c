@@ -7,17 +7,11 @@ const struct stat_info stat_table[] = {
     {STAT_##group, #name, UNIT_##unit, help, offsetof(struct vramgc_##of##_stats, name)},
 #define DEVICE_GAUGE(name, unit, help)  STAT(DEVICE_GAUGE, device, name, unit, help)
 #define DEVICE_TOTAL(name, unit, help)  STAT(DEVICE_TOTAL, device, name, unit, help)
+#define DEVICE_SUM(name, unit, help)    STAT(DEVICE_SUM, device, name, unit, help)
 #define PROCESS_TOTAL(name, unit, help) STAT(PROCESS_TOTAL, process, name, unit, help)
 #include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
 };
 const size_t stat_count = ARRAY_LENGTH(stat_table);
-
-bool stat_is_raw(const struct stat_info *stat) {
-    return strncmp(stat->name, "held_over_live_", 15) == 0 || strstr(stat->name, "_sum_kib");
-}
 
 struct vramgc_gauge stat_value(const struct stat_info *stat, const void *stats) {
     struct vramgc_gauge value = {0};

@@ -9,7 +9,7 @@
 #include "read/units.h"
 #include "vramgc_format.h"
 
-enum stat_group { STAT_DEVICE_GAUGE, STAT_DEVICE_TOTAL, STAT_PROCESS_TOTAL };
+enum stat_group { STAT_DEVICE_GAUGE, STAT_DEVICE_TOTAL, STAT_DEVICE_SUM, STAT_PROCESS_TOTAL };
 
 /* One figure of stats.def. */
 struct stat_info {
@@ -22,9 +22,6 @@ struct stat_info {
 
 extern const struct stat_info stat_table[];
 extern const size_t stat_count;
-
-/* Sums of thousandths and of KiB: they serve only the figures that are derived from them. */
-bool stat_is_raw(const struct stat_info *stat);
 
 /* The figure among those of a device, or of the process. A total has no peak. */
 struct vramgc_gauge stat_value(const struct stat_info *stat, const void *stats);

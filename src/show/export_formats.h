@@ -13,8 +13,8 @@ void export_markdown(FILE *out, const struct records *records);
 /* The text format of Prometheus: what a node_exporter's textfile collector takes. */
 void export_prometheus(FILE *out, const struct records *records);
 
-/* The name of a figure there. */
-void prometheus_name(FILE *out, const struct stat_info *stat);
+/* What its reader takes besides (page.S): alerts, and a dashboard with all figures. */
+extern const char prometheus_rules[], grafana_dashboard[];
 
 /* Chrome's trace event format, which Perfetto opens: memory over time, reclaims, refusals, marks.
  */

@@ -170,20 +170,11 @@ static void write_family(FILE *out, const struct records *records, const struct 
     }
 }
 
-static struct family family_of(const struct stat_info *stat) {
+static void write_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
     bool total = stat->group != STAT_DEVICE_GAUGE;
-    return (struct family){
+    struct family family = {
         stat->name, total ? "_total" : "", total ? "counter" : "gauge", stat->help,
         stat->unit, .stat = stat};
-}
-
-void prometheus_name(FILE *out, const struct stat_info *stat) {
-    struct family family = family_of(stat);
-    write_name(out, &family);
-}
-
-static void write_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
-    struct family family = family_of(stat);
     write_family(out, records, &family);
     family.suffix = "_peak";
     family.peak = true;
@@ -357,7 +348,7 @@ void export_prometheus(FILE *out, const struct records *records) {
     write_limits(out, records, false);
     write_limits(out, records, true);
     for (size_t i = 0; i < stat_count; i++)
-        if (!stat_is_raw(&stat_table[i]))
+        if (stat_table[i].group != STAT_DEVICE_SUM)
             write_stat(out, records, &stat_table[i]);
     write_host(out, records, false);
     write_host(out, records, true);

@@ -1,18 +1,21 @@
-/* page.S: what is in page/ as texts of the command, which is one file wherever it is installed. The
- * scripts are one, in this order. */
+/* page.S: files as texts of the command, which is one file wherever it is installed: the page for a
+ * browser, whose scripts are one, in this order, and what Prometheus and Grafana take. */
     .macro text name, files:vararg
-    .global page_\name
-    .type page_\name, @object
-page_\name:
+    .global \name
+    .type \name, @object
+\name:
     .irp file, \files
-    .incbin "src/show/page/\file"
+    .incbin "\file"
     .endr
     .byte 0
-    .size page_\name, . - page_\name
+    .size \name, . - \name
     .endm
 
     .section .rodata
-    text template, page.html
-    text style, page.css
-    text script, units.js, moments.js, chart.js, cells.js, who.js, flame.js, page.js
+    text page_template, page/page.html
+    text page_style, page/page.css
+    text page_script, page/units.js, page/moments.js, page/chart.js, \
+        page/cells.js, page/who.js, page/flame.js, page/page.js
+    text prometheus_rules, prometheus-rules.yml
+    text grafana_dashboard, grafana-dashboard.json
     .section .note.GNU-stack, "", @progbits

@@ -570,7 +570,7 @@ export COMMANDLINE_ARGS=--api'
         [[ $("$vramgc" help "$name") == "  $name ("* ]]
         # As the report says it: held.
         [[ $("$vramgc" help "${name%_bytes}") == "  $name ("* ]]
-    done < <(sed -nE 's/^(DEVICE_GAUGE|DEVICE_TOTAL|PROCESS_TOTAL|DERIVED)\(([a-z_]+),.*/\2/p' \
+    done < <(sed -nE 's/^(DEVICE_GAUGE|DEVICE_TOTAL|DEVICE_SUM|PROCESS_TOTAL|DERIVED)\(([a-z_]+),.*/\2/p' \
         "$top/src/stats.def" "$top/src/read/derived.def")
     contains "$("$vramgc" --version)" 'vramgc 0.'
 }

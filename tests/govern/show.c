@@ -60,9 +60,6 @@ static void show_device(const struct vramgc_device *device) {
 #define DEVICE_TOTAL(name, unit, help) printf(#name " %" PRIu64 "\n", stats->name);
 #define PROCESS_TOTAL(name, unit, help)
 #include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
 }
 
 static void show_process(void) {
@@ -71,9 +68,6 @@ static void show_process(void) {
 #define DEVICE_TOTAL(name, unit, help)
 #define PROCESS_TOTAL(name, unit, help) printf(#name " %" PRIu64 "\n", stats->name);
 #include "stats.def"
-#undef DEVICE_GAUGE
-#undef DEVICE_TOTAL
-#undef PROCESS_TOTAL
     printf("parked %" PRIu64 "\nparker %" PRIu64 "\n", file.parked, file.parker);
     printf("end %" PRIu64 "\nsites %" PRIu64 "\n", file.end, file.site_count);
     printf("host_call %s\nhost_in_use_bytes %" PRIu64 "\n", file.host.call, file.host.in_use_bytes);
