@@ -45,7 +45,7 @@ static bool is_below(const char *path) {
 
 /* The lines are NUMBER:CONTROLLERS:PATH; of version 2 there is one, without controllers. Version 1
  * has the memory where it names it. The version, or NULL; path: below its folder. */
-static const struct version *find(const char *text, char *path, size_t capacity) {
+static const struct version *find_version(const char *text, char *path, size_t capacity) {
     const struct version *found = NULL;
     for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *list = memchr(line, ':', (size_t)(end - line));
@@ -79,7 +79,7 @@ static uint64_t number_in(const char *folder, const char *name) {
 }
 
 /* In a container the path may be that outside of it; then what it sees at the root is its own. */
-static uint64_t enter(char *folder, size_t root_length) {
+static uint64_t enter_group(char *folder, size_t root_length) {
     struct stat status;
     if (stat(folder, &status) != 0)
         folder[root_length] = 0;
@@ -107,18 +107,18 @@ static uint64_t read_cache(const char *folder, const struct version *version) {
 }
 
 /* cache_bytes: of the group that has the limit, if that is wanted; else NULL. */
-static struct control_group look(const char *root, uint64_t *cache_bytes) {
+static struct control_group look_at_groups(const char *root, uint64_t *cache_bytes) {
     char text[4096], path[PATH_CAPACITY / 2], folder[PATH_CAPACITY - 64];
     read_in(root, "proc/self/cgroup", text, sizeof text);
     struct control_group group = {0};
-    const struct version *version = find(text, path, sizeof path);
+    const struct version *version = find_version(text, path, sizeof path);
     struct text where = TEXT_IN(folder);
     if (!version)
         return group;
     text_format(&where, "%s%s", root, version->folder);
     size_t root_length = where.length;
     text_add(&where, path[1] ? path : "");
-    group.id = enter(folder, root_length);
+    group.id = enter_group(folder, root_length);
     group.used_bytes = number_in(folder, version->used);
     read_kills(&group, folder, version->events);
     for (char *end = folder + strlen(folder); end; end = strrchr(folder + root_length, '/')) {
@@ -135,12 +135,12 @@ static struct control_group look(const char *root, uint64_t *cache_bytes) {
 }
 
 struct control_group control_group_read(const char *root) {
-    return look(root, NULL);
+    return look_at_groups(root, NULL);
 }
 
 uint64_t control_group_room(const char *root) {
     uint64_t cache_bytes = 0;
-    struct control_group group = look(root, &cache_bytes);
+    struct control_group group = look_at_groups(root, &cache_bytes);
     return group.limit_bytes
                ? minus_u64(group.limit_bytes, minus_u64(group.used_bytes, cache_bytes))
                : UINT64_MAX;

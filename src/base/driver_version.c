@@ -36,7 +36,7 @@ int driver_branch(int cuda_version) {
     return 0;
 }
 
-static bool say(struct text *text, int cuda_version, const char *version) {
+static bool say_version(struct text *text, int cuda_version, const char *version) {
     int branch = driver_branch(cuda_version);
     if (*version)
         text_add(text, version);
@@ -48,12 +48,12 @@ static bool say(struct text *text, int cuda_version, const char *version) {
 }
 
 void driver_version_say(struct text *text, int cuda_version, const char *version) {
-    if (!say(text, cuda_version, version))
+    if (!say_version(text, cuda_version, version))
         text_format(text, "CUDA %d.%d", cuda_version / 1000, cuda_version % 1000 / 10);
 }
 
 void driver_version_say_both(struct text *text, int cuda_version, const char *version) {
-    bool known = say(text, cuda_version, version);
+    bool known = say_version(text, cuda_version, version);
     text_format(text, "%sCUDA %d.%d%s", known ? " (" : "", cuda_version / 1000,
                 cuda_version % 1000 / 10, known ? ")" : "");
 }

@@ -10,14 +10,14 @@ static size_t home(const struct hashmap *hashmap, uint64_t key) {
     return (size_t)((key * 0x9E3779B97F4A7C15u) >> 20) & (hashmap->capacity - 1);
 }
 
-static struct hashmap_entry *slot_of(const struct hashmap *hashmap, uint64_t key) {
+static struct hashmap_entry *entry_slot(const struct hashmap *hashmap, uint64_t key) {
     size_t i = home(hashmap, key);
     while (hashmap->entries[i].key && hashmap->entries[i].key != key)
         i = (i + 1) & (hashmap->capacity - 1);
     return &hashmap->entries[i];
 }
 
-static bool grow(struct hashmap *hashmap) {
+static bool hashmap_grow(struct hashmap *hashmap) {
     struct hashmap larger = {.capacity =
                                  hashmap->capacity ? hashmap->capacity * 2 : FIRST_CAPACITY};
     larger.entries = memory_map(larger.capacity * sizeof *larger.entries);
@@ -25,7 +25,7 @@ static bool grow(struct hashmap *hashmap) {
         return false;
     for (size_t i = 0; i < hashmap->capacity; i++)
         if (hashmap->entries[i].key)
-            *slot_of(&larger, hashmap->entries[i].key) = hashmap->entries[i];
+            *entry_slot(&larger, hashmap->entries[i].key) = hashmap->entries[i];
     larger.count = hashmap->count;
     if (!hashmap->lent)
         memory_unmap(hashmap->entries, hashmap->capacity * sizeof *hashmap->entries);
@@ -34,10 +34,10 @@ static bool grow(struct hashmap *hashmap) {
 }
 
 bool hashmap_put(struct hashmap *hashmap, const struct hashmap_entry *entry, bool *replaced) {
-    if (!entry->key || (hashmap->count * 2 >= hashmap->capacity && !grow(hashmap) &&
+    if (!entry->key || (hashmap->count * 2 >= hashmap->capacity && !hashmap_grow(hashmap) &&
                         hashmap->count * 8 >= hashmap->capacity * 7))
         return false;
-    struct hashmap_entry *slot = slot_of(hashmap, entry->key);
+    struct hashmap_entry *slot = entry_slot(hashmap, entry->key);
     if (replaced)
         *replaced = slot->key != 0;
     hashmap->count += slot->key == 0;
@@ -48,7 +48,7 @@ bool hashmap_put(struct hashmap *hashmap, const struct hashmap_entry *entry, boo
 struct hashmap_entry *hashmap_find(const struct hashmap *hashmap, uint64_t key) {
     if (!hashmap->count || !key)
         return NULL;
-    struct hashmap_entry *slot = slot_of(hashmap, key);
+    struct hashmap_entry *slot = entry_slot(hashmap, key);
     return slot->key ? slot : NULL;
 }
 

@@ -67,12 +67,12 @@ static void add_start(struct text *text, enum option_log level, uint64_t ns) {
 
 /* A pipe that is full would hold up the caller until it is read. When poll says that there is room,
  * there is room for a line: a pipe has whole pages. */
-static bool has_room(int fd) {
+static bool pipe_has_room(int fd) {
     struct pollfd file = {.fd = fd, .events = POLLOUT};
     return poll(&file, 1, 0) != 0;
 }
 
-static void take_back(int number) {
+static void take_signal_back(int number) {
     const struct timespec at_once = {0, 0};
     sigset_t only;
     sigemptyset(&only);
@@ -94,7 +94,7 @@ static void write_quietly(int fd, const char *line, size_t length) {
     int error = write(fd, line, length) < 0 ? errno : 0;
     int number = error == EPIPE ? SIGPIPE : error == EFBIG ? SIGXFSZ : 0;
     if (number && !sigismember(&pending, number))
-        take_back(number);
+        take_signal_back(number);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -108,8 +108,8 @@ static int destination(void) {
 }
 
 /* A line that cannot be written at once is left out; the next one that can says so. */
-static void put(int fd, struct text *text) {
-    if (!has_room(fd)) {
+static void put_line(int fd, struct text *text) {
+    if (!pipe_has_room(fd)) {
         atomic_fetch_add(&self.unread, 1);
         return;
     }
@@ -120,8 +120,8 @@ static void put(int fd, struct text *text) {
     write_quietly(fd, text->data, text->length + 1);
 }
 
-static void write_line(enum option_log level, atomic_uint *count, uint64_t ns, const char *format,
-                       va_list arguments) {
+static void write_message(enum option_log level, atomic_uint *count, uint64_t ns,
+                          const char *format, va_list arguments) {
     unsigned number = atomic_fetch_add(count, 1) + 1;
     if (number > MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         return;
@@ -138,7 +138,7 @@ static void write_line(enum option_log level, atomic_uint *count, uint64_t ns, c
         text_add(&text, " (further messages of this kind are left out)");
     int fd = destination();
     if (fd >= 0)
-        put(fd, &text);
+        put_line(fd, &text);
     cancel_restore(cancel);
     errno = saved_errno;
 }
@@ -146,13 +146,13 @@ static void write_line(enum option_log level, atomic_uint *count, uint64_t ns, c
 void log_write(enum option_log level, atomic_uint *count, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, count, clock_ns() - self.opened_ns, format, arguments);
+    write_message(level, count, clock_ns() - self.opened_ns, format, arguments);
     va_end(arguments);
 }
 
 void log_write_at(enum option_log level, atomic_uint *count, uint64_t ns, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, count, ns, format, arguments);
+    write_message(level, count, ns, format, arguments);
     va_end(arguments);
 }

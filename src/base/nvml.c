@@ -113,7 +113,7 @@ bool nvml_is_divided(const struct nvml *nvml, nvml_card card) {
     return card && nvml->divided && nvml->divided(card, &now, &after_a_reset) == SUCCESS && now;
 }
 
-static void add(struct nvml_users *out, const struct nvml_process *process) {
+static void add_user(struct nvml_users *out, const struct nvml_process *process) {
     for (size_t i = 0; i < out->count; i++)
         if (out->list[i].pid == process->pid) /* it draws, and it computes */
             return;
@@ -124,8 +124,8 @@ static void add(struct nvml_users *out, const struct nvml_process *process) {
     out->list[out->count++] = (struct nvml_user){process->pid, process->bytes, -1};
 }
 
-static void add_all(int (*ask)(nvml_card, unsigned *, struct nvml_process *), nvml_card card,
-                    struct nvml_users *out) {
+static void add_users(int (*ask)(nvml_card, unsigned *, struct nvml_process *), nvml_card card,
+                      struct nvml_users *out) {
     struct nvml_process list[NVML_PROCESSES];
     unsigned found = NVML_PROCESSES;
     if (!card || !ask || ask(card, &found, list) != SUCCESS || found > NVML_PROCESSES) {
@@ -133,16 +133,16 @@ static void add_all(int (*ask)(nvml_card, unsigned *, struct nvml_process *), nv
         return;
     }
     for (unsigned i = 0; i < found; i++)
-        add(out, &list[i]);
+        add_user(out, &list[i]);
 }
 
 void nvml_users(const struct nvml *nvml, nvml_card card, struct nvml_users *out) {
     *out = (struct nvml_users){.complete = true};
-    add_all(nvml->compute, card, out);
+    add_users(nvml->compute, card, out);
 }
 
 void nvml_add_graphics(const struct nvml *nvml, nvml_card card, struct nvml_users *out) {
-    add_all(nvml->graphics, card, out);
+    add_users(nvml->graphics, card, out);
 }
 
 /* Of each process the latest sample counts. NOT_FOUND: there is none since then. */

@@ -211,7 +211,7 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
     return complaints;
 }
 
-static enum option_origin read_one(const struct option_info *info, struct options *options) {
+static enum option_origin read_option(const struct option_info *info, struct options *options) {
     const char *value = getenv(info->variable);
     if (!value)
         return ORIGIN_DEFAULT;
@@ -235,7 +235,7 @@ size_t options_read(struct options *options, enum option_origin *origins, option
     size_t complaints = 0;
     options_defaults(options);
     for (size_t i = 0; i < option_count; i++) {
-        enum option_origin origin = read_one(&option_table[i], options);
+        enum option_origin origin = read_option(&option_table[i], options);
         if (origin == ORIGIN_INVALID && complain)
             complain_about(&option_table[i], complain, context);
         complaints += origin == ORIGIN_INVALID;
@@ -245,7 +245,7 @@ size_t options_read(struct options *options, enum option_origin *origins, option
     return complaints + complain_about_unknown(complain, context);
 }
 
-static void add_word(struct text *text, const char *words, int index) {
+static void add_choice_word(struct text *text, const char *words, int index) {
     while (index-- > 0) {
         words += strcspn(words, "|");
         words += *words == '|';
@@ -288,7 +288,7 @@ void option_show(const struct option_info *info, const struct options *options, 
         add_seconds(&text, *(const option_number_t *)field);
         break;
     case CHOICE:
-        add_word(&text, info->words, *(const option_choice_t *)field);
+        add_choice_word(&text, info->words, *(const option_choice_t *)field);
         break;
     case TEXT: /* a command may hold a password, and reports are shared */
         text_add(&text, field == options->on && *options->on ? "(commands)" : field);

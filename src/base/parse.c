@@ -156,7 +156,7 @@ static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
 }
 
-static bool same(char a, char b) {
+static bool same_letter(char a, char b) {
     return lower(a) == lower(b);
 }
 
@@ -169,8 +169,9 @@ unsigned parse_distance(const char *a, const char *b) {
             if (i == 0 || j == 0)
                 continue;
             to[i][j] = min_u64(min_u64(to[i - 1][j], to[i][j - 1]) + 1,
-                               to[i - 1][j - 1] + !same(a[i - 1], b[j - 1]));
-            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
+                               to[i - 1][j - 1] + !same_letter(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]))
                 to[i][j] = min_u64(to[i][j], to[i - 2][j - 2] + 1);
         }
     return (unsigned)to[m][n];

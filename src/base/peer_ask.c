@@ -49,7 +49,7 @@ uint64_t peer_idle_bytes(const struct peer_ask *ask) {
 }
 
 /* False: it has not answered in time. */
-static bool wait_for(struct peer_slot *slot, unsigned asked, uint64_t end_ns) {
+static bool await_answer(struct peer_slot *slot, unsigned asked, uint64_t end_ns) {
     for (;;) {
         unsigned answered = atomic_load(&slot->answered);
         uint64_t now_ns = clock_ns();
@@ -69,7 +69,7 @@ static uint64_t ask_one(const struct peer_ask *ask, struct peer_slot *slot,
     atomic_store(&card->wanted_bytes, (uint64_t)ask->lacking_bytes);
     unsigned asked = atomic_fetch_add(&slot->asked, 1) + 1;
     syscall(SYS_futex, &slot->asked, FUTEX_WAKE, 1, NULL, NULL, 0);
-    if (!wait_for(slot, asked, ask->end_ns)) {
+    if (!await_answer(slot, asked, ask->end_ns)) {
         uint64_t wanted_bytes = (uint64_t)ask->lacking_bytes;
         atomic_compare_exchange_strong(&card->wanted_bytes, &wanted_bytes, 0);
         atomic_store(&slot->late, 1);

@@ -51,7 +51,7 @@ static bool find_path(char *path, size_t capacity) {
     return text.length + 1 < capacity;
 }
 
-static const char *prepare(int fd) {
+static const char *prepare_peers(int fd) {
     struct stat status;
     if (fstat(fd, &status) || !S_ISREG(status.st_mode))
         return "it is no plain file";
@@ -65,7 +65,7 @@ static const char *prepare(int fd) {
     return error ? strerrordesc_np(error) : NULL;
 }
 
-static const char *map(int fd) {
+static const char *map_peers(int fd) {
     void *p = mmap(NULL, sizeof(struct peer_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return strerrordesc_np(errno);
@@ -80,17 +80,17 @@ static const char *map(int fd) {
 }
 
 /* Whoever puts a pipe there would have us wait for its other end. NULL: it is there. */
-static const char *open_file(const char *path) {
+static const char *open_peers(const char *path) {
     int fd = file_open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0)
         return errno == ELOOP ? "it is a link" : strerrordesc_np(errno);
-    const char *objection = prepare(fd);
-    objection = objection ? objection : map(fd);
+    const char *objection = prepare_peers(fd);
+    objection = objection ? objection : map_peers(fd);
     close(fd);
     return objection;
 }
 
-static bool take(struct peer_slot *slot, bool may_take) {
+static bool take_slot(struct peer_slot *slot, bool may_take) {
     uint64_t owner = atomic_load(&slot->owner);
     if (owner != self.owner && (!may_take || process_key_lives(owner)))
         return false;
@@ -101,12 +101,12 @@ static bool take(struct peer_slot *slot, bool may_take) {
 static struct peer_slot *find_slot(void) {
     for (int any = 0; any < 2; any++)
         for (size_t i = 0; i < PEERS_SLOTS; i++)
-            if (take(&self.file->slots[i], any))
+            if (take_slot(&self.file->slots[i], any))
                 return &self.file->slots[i];
     return NULL;
 }
 
-static void clear(struct peer_slot *slot) {
+static void clear_slot(struct peer_slot *slot) {
     atomic_store(&slot->late, 0);
     atomic_store(&slot->rests_since_ns, PEER_STAYS);
     atomic_store(&slot->park_for, 0);
@@ -119,7 +119,7 @@ static void clear(struct peer_slot *slot) {
 }
 
 /* By the statistics file, which lies in the same folder. */
-static bool is_told(const char *objection) {
+static bool is_told_already(const char *objection) {
     return objection == strerrordesc_np(ENOSPC) || objection == strerrordesc_np(EFBIG) ||
            objection == strerrordesc_np(EDQUOT);
 }
@@ -131,12 +131,12 @@ struct peer_slot *peer_file_join(void) {
         LOG(LOG_INFO, "no folder for what programs on one card share: none is asked for memory");
         return NULL;
     }
-    const char *objection = open_file(path);
+    const char *objection = open_peers(path);
     struct peer_slot *slot = objection ? NULL : find_slot();
     if (slot)
-        clear(slot);
+        clear_slot(slot);
     else
-        LOG(is_told(objection) ? LOG_INFO : LOG_WARN,
+        LOG(is_told_already(objection) ? LOG_INFO : LOG_WARN,
             "%s is left alone: %s; no other program is asked for idle memory", path,
             objection ? objection : "as many programs as it has room for stand in it");
     atomic_store(&self.own, slot);
@@ -172,7 +172,7 @@ _Atomic uint64_t *peer_file_waking(void) {
 
 bool peer_file_look(void) {
     char path[1200];
-    return self.file || (find_path(path, sizeof path) && !open_file(path));
+    return self.file || (find_path(path, sizeof path) && !open_peers(path));
 }
 
 /* FNV-1a. */

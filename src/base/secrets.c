@@ -76,7 +76,7 @@ static bool begins(struct part part, const char *word) {
     return part.length >= strlen(word) && memcmp(part.text, word, strlen(word)) == 0;
 }
 
-static struct part behind(struct part part, size_t length) {
+static struct part part_behind(struct part part, size_t length) {
     return (struct part){part.text + length, part.length - length};
 }
 
@@ -94,20 +94,20 @@ static void add_plain(struct text *text, struct part part) {
         size_t taken = 1, masked = 0;
         if (begins(part, "://")) {
             taken = 3;
-            masked = login_length(behind(part, taken));
+            masked = login_length(part_behind(part, taken));
         } else if (*part.text == '?' || *part.text == '&') {
-            size_t name = name_length(behind(part, 1));
-            taken = has_value(behind(part, 1), name) ? name + 2 : 1;
-            masked = taken > 1 ? query_length(behind(part, taken)) : 0;
+            size_t name = name_length(part_behind(part, 1));
+            taken = has_value(part_behind(part, 1), name) ? name + 2 : 1;
+            masked = taken > 1 ? query_length(part_behind(part, taken)) : 0;
         }
         text_add_n(text, part.text, taken);
         text_add(text, masked ? MASK : "");
-        part = behind(part, taken + masked);
+        part = part_behind(part, taken + masked);
     }
 }
 
 /* One word: NAME=VALUE, an option, or anything else. */
-static void add_word(struct secrets *secrets, struct text *text, struct part word) {
+static void mask_word(struct secrets *secrets, struct text *text, struct part word) {
     size_t name = name_length(word);
     bool expected = secrets->expected && !begins(word, "--");
     secrets->expected = false;
@@ -137,7 +137,7 @@ void secrets_add_command(struct text *text, const char *argument) {
     while (*argument) {
         size_t length = word_length(argument);
         if (length > 0)
-            add_word(&inner, text, (struct part){argument, length});
+            mask_word(&inner, text, (struct part){argument, length});
         else
             text_add_n(text, argument, length = 1);
         argument += length;
@@ -150,7 +150,7 @@ void secrets_add(struct secrets *secrets, struct text *text, const char *argumen
     if (!whole.length)
         return;
     if (!spaces || secrets->expected || has_value(whole, name_length(whole)))
-        add_word(secrets, text, whole);
+        mask_word(secrets, text, whole);
     else
         secrets_add_command(text, argument);
 }

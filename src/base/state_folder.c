@@ -50,7 +50,7 @@ bool state_folder_is_trusted(const char *path) {
            file_is_trusted(&status);
 }
 
-static bool is_ours(const char *path) {
+static bool is_ours_alone(const char *path) {
     return state_folder_is_trusted(path) && access(path, W_OK | X_OK) == 0;
 }
 
@@ -68,12 +68,13 @@ enum state_place state_folder_to_use(char *folder, size_t capacity) {
         enum state_place place;
     } places[] = {{state_folder, STATE_AS_SET}, {state_folder_instead, STATE_INSTEAD}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (places[i].folder(folder, capacity) && state_folder_make(folder) && is_ours(folder))
+        if (places[i].folder(folder, capacity) && state_folder_make(folder) &&
+            is_ours_alone(folder))
             return places[i].place;
     return STATE_NOWHERE;
 }
 
-static enum state_place find_files(char *pattern, size_t capacity) {
+static enum state_place find_state_files(char *pattern, size_t capacity) {
     char folder[1024];
     enum state_place place = state_folder_to_use(folder, sizeof folder);
     return place != STATE_NOWHERE && state_files(folder, pattern, capacity) ? place : STATE_NOWHERE;
@@ -82,7 +83,7 @@ static enum state_place find_files(char *pattern, size_t capacity) {
 enum state_place state_pattern(const char *setting, char *pattern, size_t capacity) {
     enum state_place place = STATE_AS_SET;
     if (strcmp(setting, "auto") == 0)
-        place = find_files(pattern, capacity);
+        place = find_state_files(pattern, capacity);
     else if (strcmp(setting, "/dev/null") == 0)
         *pattern = 0;
     else if (strlen(setting) < capacity)

@@ -119,7 +119,7 @@ static void add_name(struct text *text, const char *name) {
         text_add_n(text, *name == '/' ? "_" : name, 1);
 }
 
-static void add_host(struct text *text) {
+static void add_host_name(struct text *text) {
     struct utsname name;
     add_name(text, uname(&name) == 0 ? name.nodename : "host");
 }
@@ -133,7 +133,7 @@ static void add_pattern_letter(struct text *text, char letter) {
         add_name(text, program_invocation_short_name);
         break;
     case 'h':
-        add_host(text);
+        add_host_name(text);
         break;
     case 't':
         text_format(text, "%lld", (long long)time(NULL));

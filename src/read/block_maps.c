@@ -39,7 +39,7 @@ static bool is_sound(const struct vramgc_block *blocks, size_t count) {
     return true;
 }
 
-static struct block_map load(const struct stats_file *record, size_t device) {
+static struct block_map load_map(const struct stats_file *record, size_t device) {
     struct block_map map = {0};
     FILE *stream = open_map(record, device, &map.head);
     if (!stream)
@@ -58,7 +58,7 @@ static struct block_map load(const struct stats_file *record, size_t device) {
 struct block_maps block_maps_load(const struct stats_file *record) {
     struct block_maps maps = {0};
     for (size_t i = 0; i < record->file->device_count; i++)
-        maps.of[i] = load(record, i);
+        maps.of[i] = load_map(record, i);
     return maps;
 }
 

@@ -32,7 +32,7 @@ static bool is_same(const struct card *card, const struct vramgc_device *device,
 }
 
 /* NULL without memory. */
-static struct card *append(struct cards *cards, struct card card) {
+static struct card *append_card(struct cards *cards, struct card card) {
     struct card *list = realloc(cards->list, (cards->count + 1) * sizeof *list);
     if (!list)
         return NULL;
@@ -41,19 +41,21 @@ static struct card *append(struct cards *cards, struct card card) {
     return &list[cards->count++];
 }
 
-static struct card *find(struct cards *cards, const struct vramgc_device *device, size_t index) {
+static struct card *find_card(struct cards *cards, const struct vramgc_device *device,
+                              size_t index) {
     for (size_t i = 0; i < cards->count; i++)
         if (is_same(&cards->list[i], device, index))
             return &cards->list[i];
     struct card card = {.number = index, .total_bytes = device->total_bytes};
     text_copy(card.label.name, sizeof card.label.name, device->name);
     text_copy(card.label.bus_id, sizeof card.label.bus_id, device->bus_id);
-    return append(cards, card);
+    return append_card(cards, card);
 }
 
-static void add(struct cards *cards, const struct running_process *process, size_t index) {
+static void add_process_card(struct cards *cards, const struct running_process *process,
+                             size_t index) {
     const struct vramgc_device *device = &process->record->file->devices[index];
-    struct card *card = device->present ? find(cards, device, index) : NULL;
+    struct card *card = device->present ? find_card(cards, device, index) : NULL;
     struct card_row *rows = card ? realloc(card->rows, (card->row_count + 1) * sizeof *rows) : NULL;
     if (!rows)
         return;
@@ -62,7 +64,7 @@ static void add(struct cards *cards, const struct running_process *process, size
     card->number = card->number < index ? card->number : index;
 }
 
-static bool fits(const struct card *card, uint64_t held) {
+static bool fits_card(const struct card *card, uint64_t held) {
     return held <= card->total_bytes && held < UINT64_MAX;
 }
 
@@ -86,7 +88,7 @@ static void divide_by_files(struct card *card, uint64_t held) {
             (!latest || file->latest_ns > latest->process->record->file->latest_ns))
             latest = row;
     }
-    card->known = latest && fits(card, held);
+    card->known = latest && fits_card(card, held);
     if (!card->known)
         return;
     const struct vramgc_device *device = &latest->process->record->file->devices[latest->index];
@@ -155,7 +157,7 @@ static void name_others(struct card *card, const struct card_reading *reading) {
 }
 
 /* What CUDA has of a card is a little less than what NVML has; of a part of it (MIG), much less. */
-static bool is_of(const struct card_reading *reading, const struct card *card) {
+static bool is_reading_of(const struct card_reading *reading, const struct card *card) {
     return reading->known && card->total_bytes >= reading->total_bytes / 8 * 7 &&
            card->total_bytes <= reading->total_bytes;
 }
@@ -214,13 +216,14 @@ static void note_busy(struct card *card, const struct card_reading *reading) {
 static bool divide_by_reading(struct card *card) {
     struct card_reading reading =
         *card->label.bus_id ? card_read(card->label.bus_id) : (struct card_reading){0};
-    if (is_of(&reading, card)) {
+    if (is_reading_of(&reading, card)) {
         card->sensors = reading.sensors;
         read_at_once(card, &reading);
         note_busy(card, &reading);
     }
     uint64_t held = held_by_all(card);
-    card->known = is_of(&reading, card) && reading.used_bytes >= held && fits(card, held);
+    card->known =
+        is_reading_of(&reading, card) && reading.used_bytes >= held && fits_card(card, held);
     if (!card->known)
         return false;
     card->free_bytes = min_u64(reading.free_bytes, card->total_bytes - held);
@@ -243,8 +246,9 @@ static void add_unused(struct cards *cards) {
     for (size_t i = 0; i < count; i++) {
         struct card_reading reading = card_read(labels[i].bus_id);
         if (reading.known && !is_listed(cards, &labels[i]))
-            append(cards, (struct card){
-                              .label = labels[i], .number = i, .total_bytes = reading.total_bytes});
+            append_card(
+                cards,
+                (struct card){.label = labels[i], .number = i, .total_bytes = reading.total_bytes});
     }
 }
 
@@ -252,7 +256,7 @@ struct cards cards_of(const struct running *running, bool all) {
     struct cards cards = {0};
     for (size_t i = 0; i < running->count; i++)
         for (size_t j = 0; j < running->list[i].record->file->device_count; j++)
-            add(&cards, &running->list[i], j);
+            add_process_card(&cards, &running->list[i], j);
     if (all)
         add_unused(&cards);
     for (size_t i = 0; i < cards.count; i++) {
@@ -263,7 +267,7 @@ struct cards cards_of(const struct running *running, bool all) {
     return cards;
 }
 
-static void hide(struct card *card, const struct card_row *row) {
+static void hide_row(struct card *card, const struct card_row *row) {
     struct card_other other = {.pid = row->process->pid, .bytes = row->held_bytes};
     struct text name = TEXT_IN(other.name);
     program_name(row->process->record->file, &name);
@@ -279,7 +283,7 @@ void cards_hide(struct cards *cards, const struct running_process *from) {
             if (card->rows[j].process < from)
                 card->rows[kept++] = card->rows[j];
             else
-                hide(card, &card->rows[j]);
+                hide_row(card, &card->rows[j]);
         card->row_count = kept;
     }
 }

@@ -17,7 +17,7 @@ static void make_line(char *line, size_t capacity, const char *format, va_list a
     clean_text(line, capacity);
 }
 
-static void say(const char *line) {
+static void say_line(const char *line) {
     fflush(stdout);
     fprintf(stderr, "vramgc: %s\n", line);
 }
@@ -30,7 +30,7 @@ void complain(const char *format, ...) {
     va_end(arguments);
     snprintf(whole, sizeof whole, "\n%s\n", line);
     if (!strstr(self.before, whole))
-        say(line);
+        say_line(line);
     size_t length = strlen(self.now);
     if (length + strlen(whole) < sizeof self.now)
         strcpy(self.now + length, whole);
@@ -43,7 +43,7 @@ void complain_anew(const char *format, ...) {
     make_line(line, sizeof line, format, arguments);
     va_end(arguments);
     if (*self.before && !*self.now)
-        say(line);
+        say_line(line);
     memcpy(self.before, self.now, sizeof self.before);
     *self.now = 0;
 }

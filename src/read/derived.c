@@ -136,18 +136,18 @@ struct division division_at_peak(const struct vramgc_device *device) {
 }
 
 /* A short program rests, or ends, before the first reading: one that came later will do. */
-static struct division division_of(const struct vramgc_device *device,
-                                   const struct vramgc_device_stats *s) {
+static struct division division_then(const struct vramgc_device *device,
+                                     const struct vramgc_device_stats *s) {
     const struct vramgc_device_stats *read = s->used_bytes.peak > 0 ? s : &device->stats;
     return divide(device, read, s->held_bytes.current, others_of(read));
 }
 
 struct division division_at_end(const struct vramgc_device *device) {
-    return division_of(device, &device->stats);
+    return division_then(device, &device->stats);
 }
 
 struct division division_at_rest(const struct vramgc_device *device) {
-    return device->rest.time_ns ? division_of(device, &device->rest.stats) : (struct division){0};
+    return device->rest.time_ns ? division_then(device, &device->rest.stats) : (struct division){0};
 }
 
 /* A web UI's user wants what is in use at rest after the last job, and not what is left after

@@ -69,7 +69,7 @@ static void pickle_number(FILE *out, uint64_t number) {
 
 /* ---- objects, lists and their members ---- */
 
-static void indent(const struct emit *emit, size_t depth) {
+static void new_line(const struct emit *emit, size_t depth) {
     fprintf(emit->out, "\n%*s", (int)(2 * depth), "");
 }
 
@@ -83,10 +83,10 @@ static void separate(struct emit *emit) {
     if (here->count > 0)
         fputs(here->inline_items ? ", " : ",", emit->out);
     if (!here->inline_items)
-        indent(emit, emit->depth);
+        new_line(emit, emit->depth);
 }
 
-static bool is_wanted(const struct emit *emit, const char *name) {
+static bool is_member_wanted(const struct emit *emit, const char *name) {
     if (!emit->only)
         return true;
     size_t length = strcspn(emit->only, ",");
@@ -100,7 +100,7 @@ static void schema_member(struct emit *emit, const char *name, const char *help,
                           bool nullable) {
     if (name) {
         fputs(level(emit)->count > 0 ? "," : "", emit->out);
-        indent(emit, schema_depth(emit));
+        new_line(emit, schema_depth(emit));
         quote(emit->out, name);
         fputs(": ", emit->out);
     }
@@ -119,7 +119,7 @@ static void schema_member(struct emit *emit, const char *name, const char *help,
 static bool member(struct emit *emit, const char *name, const char *help, const char *type,
                    bool nullable) {
     struct emit_level *here = level(emit);
-    if (!is_wanted(emit, name))
+    if (!is_member_wanted(emit, name))
         return false;
     if (emit->format == EMIT_JSON) {
         separate(emit);
@@ -190,7 +190,7 @@ static void close_schema(struct emit *emit) {
         fputc('}', emit->out);
         return;
     }
-    indent(emit, schema_depth(emit) - 1);
+    new_line(emit, schema_depth(emit) - 1);
     fputs("}, \"required\": [", emit->out);
     for (size_t i = 0; i < here->count && i < EMIT_NAMES; i++) {
         fputs(i > 0 ? ", " : "", emit->out);
@@ -205,7 +205,7 @@ void emit_close(struct emit *emit) {
         close_schema(emit);
     } else if (emit->format == EMIT_JSON) {
         if (here->count > 0 && !here->inline_items)
-            indent(emit, emit->depth - 1);
+            new_line(emit, emit->depth - 1);
         fputc(here->is_array ? ']' : '}', emit->out);
     } else if (emit->format == EMIT_PICKLE) {
         fputc(here->is_array ? OP_APPENDS : OP_SETITEMS, emit->out);
@@ -254,7 +254,8 @@ void emit_end(struct emit *emit) {
 }
 
 /* plain: as programs read it; shown: as people do. Both are NULL where it is not known. */
-static void write_value(struct emit *emit, const char *name, const char *plain, const char *shown) {
+static void write_member(struct emit *emit, const char *name, const char *plain,
+                         const char *shown) {
     assert(emit->format != EMIT_PICKLE);
     if (emit->format == EMIT_TEXT)
         text_line(emit, name, shown ? shown : "-");
@@ -262,8 +263,8 @@ static void write_value(struct emit *emit, const char *name, const char *plain, 
         fputs(plain ? plain : "null", emit->out);
 }
 
-static void write_number(struct emit *emit, const char *name, enum unit unit, bool known,
-                         uint64_t value) {
+static void write_any_number(struct emit *emit, const char *name, enum unit unit, bool known,
+                             uint64_t value) {
     char plain[32], shown[80];
     if (emit->format == EMIT_PICKLE) {
         pickle_number(emit->out, value);
@@ -272,19 +273,19 @@ static void write_number(struct emit *emit, const char *name, enum unit unit, bo
     snprintf(plain, sizeof plain, "%" PRIu64, value);
     bool counts = unit == UNIT_COUNT || unit == UNIT_ID;
     snprintf(shown, sizeof shown, counts ? "%s" : "%s (%s)", show_unit(unit, value).text, plain);
-    write_value(emit, name, known ? plain : NULL, known ? shown : NULL);
+    write_member(emit, name, known ? plain : NULL, known ? shown : NULL);
 }
 
 void emit_number(struct emit *emit, const char *name, enum unit unit, const char *help,
                  uint64_t value) {
     if (member(emit, name, help, "integer", false))
-        write_number(emit, name, unit, true, value);
+        write_any_number(emit, name, unit, true, value);
 }
 
 void emit_number_if(struct emit *emit, const char *name, enum unit unit, const char *help,
                     bool known, uint64_t value) {
     if (member(emit, name, help, "integer", true))
-        write_number(emit, name, unit, known || emit->only, value);
+        write_any_number(emit, name, unit, known || emit->only, value);
 }
 
 void emit_real_if(struct emit *emit, const char *name, const char *help, bool known, double value) {
@@ -292,12 +293,12 @@ void emit_real_if(struct emit *emit, const char *name, const char *help, bool kn
     known = known && isfinite(value);
     snprintf(plain, sizeof plain, "%.10g", value);
     if (member(emit, name, help, "number", true))
-        write_value(emit, name, known ? plain : NULL, show_real(known, value, 3).text);
+        write_member(emit, name, known ? plain : NULL, show_real(known, value, 3).text);
 }
 
 void emit_bool(struct emit *emit, const char *name, const char *help, bool value) {
     if (member(emit, name, help, "boolean", false))
-        write_value(emit, name, value ? "true" : "false", value ? "yes" : "no");
+        write_member(emit, name, value ? "true" : "false", value ? "yes" : "no");
 }
 
 void emit_label(struct emit *emit, const char *name, const char *help, const char *text) {
@@ -308,7 +309,7 @@ void emit_label(struct emit *emit, const char *name, const char *help, const cha
     else if (text && emit->format == EMIT_JSON)
         quote(emit->out, text);
     else
-        write_value(emit, name, NULL, text);
+        write_member(emit, name, NULL, text);
 }
 
 void emit_text(struct emit *emit, const char *name, const char *help, const char *text) {

@@ -19,7 +19,7 @@ static int newest_first(const void *a, const void *b) {
                                                                : strcmp(x->path, y->path);
 }
 
-static struct kept look_at(const glob_t *names) {
+static struct kept peek_at_all(const glob_t *names) {
     struct kept kept = {.files = calloc(names->gl_pathc + 1, sizeof *kept.files)};
     for (size_t i = 0; kept.files && i < names->gl_pathc; i++) {
         struct kept_file *file = &kept.files[kept.count];
@@ -72,7 +72,7 @@ static struct kept find_in_folders(void) {
     glob_t names = {0};
     add_folder(&names, state_folder);
     add_folder(&names, state_folder_instead);
-    struct kept kept = look_at(&names);
+    struct kept kept = peek_at_all(&names);
     globfree(&names);
     return kept;
 }
@@ -80,7 +80,7 @@ static struct kept find_in_folders(void) {
 struct kept kept_find_as(const char *pattern) {
     glob_t names = {0};
     add_names(&names, pattern);
-    struct kept kept = look_at(&names);
+    struct kept kept = peek_at_all(&names);
     globfree(&names);
     return kept;
 }

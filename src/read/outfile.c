@@ -81,7 +81,7 @@ static char *behind_links(const char *path) {
     return at;
 }
 
-static bool check(const char *path, bool force) {
+static bool may_replace(const char *path, bool force) {
     if (!*path || is_folder(path)) {
         complain("%s is not the name of a file to be written", *path ? path : "\"\"");
         return false;
@@ -108,7 +108,7 @@ static char *checked(const char *path, bool force) {
     char *real = behind_links(path);
     if (!real) {
         complain("%s is a link that is not followed: %s", path, strerror(errno));
-    } else if (!check(real, force)) {
+    } else if (!may_replace(real, force)) {
         free(real);
         real = NULL;
     }
@@ -124,7 +124,7 @@ bool outfile_check(const char *path, bool force) {
 }
 
 /* Nothing is cut off: it may be a file by now. */
-static FILE *open_device(const char *path) {
+static FILE *open_special(const char *path) {
     struct stat status;
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (fd >= 0 && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode))
@@ -138,7 +138,7 @@ static FILE *open_for(struct outfile *file) {
     enum { MOST_NAMES = 100 }; /* of which others of this process have taken some */
     FILE *stream = NULL;
     if (!is_regular_or_absent(file->path))
-        return open_device(file->path);
+        return open_special(file->path);
     for (int i = 0; !stream && i < MOST_NAMES; i++) {
         free(file->temporary);
         if (asprintf(&file->temporary, "%s.%ld.%d.tmp", file->path, (long)getpid(), i) < 0)

@@ -19,17 +19,17 @@ static struct {
     size_t count;
 } self;
 
-static const struct seen *before(const struct seen *now) {
+static const struct seen *seen_before(const struct seen *now) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].pid == now->pid && self.list[i].start_ticks == now->start_ticks)
             return &self.list[i];
     return NULL;
 }
 
-static struct seen look(uint64_t pid) {
+static struct seen look_at_load(uint64_t pid) {
     struct process_stat stat = process_stat(pid);
     struct seen now = {pid, stat.start_ticks, stat.worked_ticks, clock_ns(), -1};
-    const struct seen *then = before(&now);
+    const struct seen *then = seen_before(&now);
     if (!then)
         return now;
     if (now.time_ns - then->time_ns < LEAST_NS)
@@ -43,7 +43,7 @@ static struct seen look(uint64_t pid) {
 void processor_note(struct running *running) {
     struct seen *list = calloc(running->count + 1, sizeof *list);
     for (size_t i = 0; list && i < running->count; i++) {
-        list[i] = look(running->list[i].pid);
+        list[i] = look_at_load(running->list[i].pid);
         running->list[i].cpu_percent = list[i].percent;
     }
     free(self.list);

@@ -37,7 +37,7 @@ static void load_one(struct records *records, const char *name, const char *hint
     free(kept);
 }
 
-static struct records load(char *const *paths, size_t count, const char *hint) {
+static struct records load_records(char *const *paths, size_t count, const char *hint) {
     struct records records = {.list = calloc(count + 1, sizeof *records.list)};
     if (!records.list) {
         complain("no memory");
@@ -54,7 +54,7 @@ struct records records_load_kept(const struct kept *kept, size_t count) {
     char **paths = calloc(count + 1, sizeof *paths);
     for (size_t i = 0; paths && i < count; i++)
         paths[i] = kept->files[i].path;
-    struct records records = load(paths, paths ? count : 0, "");
+    struct records records = load_records(paths, paths ? count : 0, "");
     free(paths);
     return records;
 }
@@ -65,7 +65,7 @@ struct records records_load(char *const *paths, size_t count) {
 
 struct records records_load_or_hint(char *const *paths, size_t count, const char *hint) {
     if (count > 0)
-        return load(paths, count, hint);
+        return load_records(paths, count, hint);
     struct kept kept = kept_find();
     struct records records = records_load_kept(&kept, kept_newest_run(&kept));
     if (kept.count == 0) {
@@ -82,7 +82,7 @@ struct records records_load_or_hint(char *const *paths, size_t count, const char
 
 struct records records_load_running(char *const *paths, size_t count) {
     if (count > 0)
-        return load(paths, count, RECORDS_HINT);
+        return load_records(paths, count, RECORDS_HINT);
     struct kept kept = kept_find();
     struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
     for (size_t i = 0; running.files && i < kept.count; i++)

@@ -38,7 +38,7 @@ static int by_start(const void *a, const void *b) {
 }
 
 /* The files of the run, in the order of their start, come first; how many they are. */
-static size_t choose(struct kept *kept, const char *run_id) {
+static size_t choose_run(struct kept *kept, const char *run_id) {
     size_t count = 0;
     for (size_t i = 0; i < kept->count; i++)
         if (strcmp(kept->files[i].peek.run_id, run_id) == 0) {
@@ -115,7 +115,7 @@ static void write_status_of(const struct kept_file *found, size_t count, uint64_
 
 struct records runfiles_find(const char *pattern, const char *run_id, uint64_t child, int status) {
     struct kept kept = *pattern ? kept_find_as(pattern) : (struct kept){0};
-    size_t count = choose(&kept, run_id);
+    size_t count = choose_run(&kept, run_id);
     write_status_of(kept.files, count, child, status);
     write_lack_of(kept.files, count);
     struct records records = records_load_kept(&kept, count);
@@ -125,7 +125,7 @@ struct records runfiles_find(const char *pattern, const char *run_id, uint64_t c
 
 void runfiles_stop_asked(const char *pattern, const char *run_id) {
     struct kept kept = *pattern ? kept_find_as(pattern) : (struct kept){0};
-    size_t count = choose(&kept, run_id);
+    size_t count = choose_run(&kept, run_id);
     for (size_t i = 0; i < count; i++)
         write_word(kept.files[i].path, offsetof(struct vramgc_file, stop_asked), 1);
     kept_free(&kept);

@@ -34,7 +34,7 @@ static struct {
 
 #define LEAST_PAUSE_NS (SECOND_NS / 2)
 
-static void add(uint64_t pid, const char *path) {
+static void add_candidate(uint64_t pid, const char *path) {
     for (size_t i = 0; i < self.count; i++)
         if (self.list[i].pid == pid && strcmp(self.list[i].path, path) == 0)
             return;
@@ -56,9 +56,9 @@ static void add_mapped(uint64_t pid, const char *path, uint64_t inode) {
     char inside[4200];
     snprintf(inside, sizeof inside, "/proc/%llu/root%s", (unsigned long long)pid, path);
     if (is_that_file(path, inode))
-        add(pid, path);
+        add_candidate(pid, path);
     else if (is_that_file(inside, inode))
-        add(pid, inside);
+        add_candidate(pid, inside);
 }
 
 /* "7f00-7f10 rw-s 00000000 08:01 1234   /path": shared, writable, with a name. */
@@ -84,7 +84,7 @@ static bool is_this_program(uint64_t pid) {
 
 /* The command itself asks the driver, as `vramgc prove` does: this one, whatever it is called,
  * another copy of it, or one that was replaced since it was started. */
-static bool is_ours(const char *line) {
+static bool is_our_code(const char *line) {
     const char *name = strrchr(line, '/');
     return strstr(line, "/libvramgc.so") ||
            (name && (strcmp(name, "/vramgc\n") == 0 || strcmp(name, "/vramgc (deleted)\n") == 0));
@@ -100,7 +100,7 @@ static bool read_maps(uint64_t pid, void each(uint64_t pid, char *line)) {
     bool cuda = false, ours = is_this_program(pid);
     while (maps && getline(&line, &room, maps) > 0) {
         cuda = cuda || strstr(line, "/libcuda.so");
-        ours = ours || is_ours(line);
+        ours = ours || is_our_code(line);
         if (each)
             each(pid, line);
     }
@@ -122,7 +122,7 @@ static void look_at_process(uint64_t pid) {
         self.strangers[self.stranger_count++] = pid;
 }
 
-static void look_at_all(void) {
+static void look_at_processes(void) {
     self.stranger_count = 0;
     DIR *list = opendir("/proc");
     for (struct dirent *entry; list && (entry = readdir(list));)
@@ -138,23 +138,23 @@ static void look_at_kept(void) {
     for (size_t i = 0; i < kept.count; i++) {
         const struct stats_peek *peek = &kept.files[i].peek;
         if (process_lives(peek->pid, peek->process_start))
-            add(peek->pid, kept.files[i].path);
+            add_candidate(peek->pid, kept.files[i].path);
     }
     kept_free(&kept);
 }
 
-static void look(void) {
+static void look_for_programs(void) {
     uint64_t start_ns = clock_ns();
     if (start_ns < self.look_again_ns)
         return;
     look_at_kept();
-    look_at_all();
+    look_at_processes();
     uint64_t took_ns = clock_ns() - start_ns;
     self.look_again_ns = start_ns + max_u64(self.share * took_ns, LEAST_PAUSE_NS);
 }
 
 /* NULL: it is not that process's, or the process has ended. */
-static struct stats_file *load(const struct candidate *candidate) {
+static struct stats_file *load_running(const struct candidate *candidate) {
     char ignored[256];
     struct stats_file *record = stats_file_load(candidate->path, ignored, sizeof ignored);
     uint64_t start = process_start_ticks(candidate->pid);
@@ -165,7 +165,7 @@ static struct stats_file *load(const struct candidate *candidate) {
     return NULL;
 }
 
-static void forget(size_t index) {
+static void forget_candidate(size_t index) {
     free(self.list[index].path);
     self.list[index] = self.list[--self.count];
 }
@@ -194,7 +194,7 @@ static int by_pid(const void *a, const void *b) {
 }
 
 /* A word with anything in it that a shell would take for more stands in quotes. */
-static void add_word(struct text *text, const char *word) {
+static void add_shell_word(struct text *text, const char *word) {
     bool plain =
         *word && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                               "_./+,:=@%-") == strlen(word);
@@ -217,7 +217,7 @@ static bool read_stranger(uint64_t pid, struct running_stranger *out) {
     ssize_t n = readlink(path, out->folder, sizeof out->folder - 1);
     out->folder[n > 0 ? n : 0] = 0;
     for (size_t at = 0; at < length; at += strlen(words + at) + 1)
-        add_word(&text, words + at);
+        add_shell_word(&text, words + at);
     clean_text(out->folder, sizeof out->folder);
     clean_text(out->command, sizeof out->command);
     return length > 0;
@@ -230,13 +230,13 @@ static void read_strangers(struct running *running) {
 }
 
 struct running running_find(void) {
-    look();
+    look_for_programs();
     struct running running = {.list = calloc(self.count + 1, sizeof *running.list)};
     read_strangers(&running);
     for (size_t i = self.count; running.list && i-- > 0;) {
-        struct running_process process = {self.list[i].pid, load(&self.list[i]), -1};
+        struct running_process process = {self.list[i].pid, load_running(&self.list[i]), -1};
         if (!process.record)
-            forget(i);
+            forget_candidate(i);
         else if (!replaces(&running, process))
             running.list[running.count++] = process;
     }
@@ -258,10 +258,10 @@ void running_read_device(const struct running_process *process, size_t index) {
 struct stats_file *running_with_mapping(uint64_t pid) {
     struct stats_file *record = NULL;
     while (self.count > 0) /* what was found in another way */
-        forget(0);
+        forget_candidate(0);
     look_at_process(pid);
     for (size_t i = 0; i < self.count && !record; i++)
-        record = load(&self.list[i]);
+        record = load_running(&self.list[i]);
     return record;
 }
 

@@ -25,7 +25,7 @@ const char *stats_file_state_name(enum process_state state) {
     return names[state];
 }
 
-static const char *word(const char *const *names, size_t count, uint32_t number) {
+static const char *word_of(const char *const *names, size_t count, uint32_t number) {
     return number < count ? names[number] : NULL;
 }
 
@@ -35,7 +35,7 @@ const char *stats_file_action_name(uint32_t kind) {
         [VRAMGC_ACTION_FLUSH] = "flush", [VRAMGC_ACTION_TRIM] = "trim",
         [VRAMGC_ACTION_PAGES] = "pages",
     };
-    return word(names, ARRAY_LENGTH(names), kind);
+    return word_of(names, ARRAY_LENGTH(names), kind);
 }
 
 const char *stats_file_reason_name(uint32_t reason) {
@@ -44,7 +44,7 @@ const char *stats_file_reason_name(uint32_t reason) {
         [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
         [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_PEER] = "peer",
     };
-    return word(names, ARRAY_LENGTH(names), reason);
+    return word_of(names, ARRAY_LENGTH(names), reason);
 }
 
 const char *stats_file_cause_name(uint32_t cause) {
@@ -57,7 +57,7 @@ const char *stats_file_cause_name(uint32_t cause) {
         [VRAMGC_REFUSAL_LIMIT] = "limit",
         [VRAMGC_REFUSAL_HOST] = "host",
     };
-    return word(names, ARRAY_LENGTH(names), cause);
+    return word_of(names, ARRAY_LENGTH(names), cause);
 }
 
 const char *stats_file_hook_name(const struct vramgc_file *file, uint32_t hook) {
@@ -202,7 +202,8 @@ void stats_files_relate(struct stats_file **records, size_t count) {
 }
 
 /* Empty: fine. Else what is wrong with the file. */
-static void check(const struct vramgc_file *file, size_t length, char *error, size_t capacity) {
+static void check_file(const struct vramgc_file *file, size_t length, char *error,
+                       size_t capacity) {
     size_t head = offsetof(struct vramgc_file, device_count);
     *error = 0;
     if (length < head || memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) != 0)
@@ -222,9 +223,9 @@ static void check(const struct vramgc_file *file, size_t length, char *error, si
 }
 
 /* Takes over file, which has room for a whole file and `length` bytes read into it. */
-static struct stats_file *adopt(struct vramgc_file *file, size_t length, const char *path,
-                                char *error, size_t capacity) {
-    check(file, length, error, capacity);
+static struct stats_file *adopt_file(struct vramgc_file *file, size_t length, const char *path,
+                                     char *error, size_t capacity) {
+    check_file(file, length, error, capacity);
     struct stats_file *record = *error ? NULL : calloc(1, sizeof *record);
     char *name = record ? strdup(path) : NULL;
     if (!name) {
@@ -246,7 +247,7 @@ static struct stats_file *adopt(struct vramgc_file *file, size_t length, const c
 }
 
 /* Reads up to `capacity` bytes; how many, or -1 with errno. */
-static ssize_t read_all(int descriptor, void *bytes, size_t capacity) {
+static ssize_t read_whole(int descriptor, void *bytes, size_t capacity) {
     size_t length = 0;
     while (length < capacity) {
         ssize_t got = read(descriptor, (char *)bytes + length, capacity - length);
@@ -282,11 +283,11 @@ struct stats_file *stats_file_load(const char *path, char *error, size_t capacit
     if (descriptor < 0)
         return NULL;
     struct vramgc_file *file = calloc(1, sizeof *file);
-    ssize_t length = file ? read_all(descriptor, file, sizeof *file) : -1;
+    ssize_t length = file ? read_whole(descriptor, file, sizeof *file) : -1;
     int why = errno;
     close(descriptor);
     if (length >= 0)
-        return adopt(file, (size_t)length, path, error, capacity);
+        return adopt_file(file, (size_t)length, path, error, capacity);
     snprintf(error, capacity, "cannot be read: %s", strerror(why));
     free(file);
     return NULL;
@@ -315,7 +316,7 @@ bool stats_file_peek(const char *path, struct stats_peek *peek) {
     struct vramgc_file *head = calloc(1, sizeof *head);
     char ignored[128];
     int descriptor = head ? open_regular(path, ignored, sizeof ignored) : -1;
-    ssize_t length = descriptor < 0 ? -1 : read_all(descriptor, head, HEAD_BYTES);
+    ssize_t length = descriptor < 0 ? -1 : read_whole(descriptor, head, HEAD_BYTES);
     bool fine = length == HEAD_BYTES && memcmp(head->magic, VRAMGC_MAGIC, sizeof head->magic) == 0;
     if (fine)
         *peek = (struct stats_peek){head->pid,

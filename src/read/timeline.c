@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Where there is room; points are in the order of time. */
-static void insert(struct vramgc_device *device, struct vramgc_sample point) {
+static void insert_point(struct vramgc_device *device, struct vramgc_sample point) {
     uint64_t at = device->sample_count;
     if (at == VRAMGC_MAX_SAMPLES)
         return;
@@ -50,7 +50,7 @@ static void add_peak(struct vramgc_device *device, uint64_t end_ns, bool refused
     point.allocated_bytes = unseen(&s->live_bytes, most.allocated_bytes, point.allocated_bytes);
     point.others_bytes = point.others_bytes ? point.others_bytes : s->others_bytes.current;
     point.used_bytes = min_u64(point.held_bytes + point.others_bytes, device->total_bytes);
-    insert(device, point);
+    insert_point(device, point);
 }
 
 static bool is_after(const struct vramgc_refusal *refusal, size_t index, uint64_t time_ns) {
@@ -79,7 +79,7 @@ static void complete_device(struct vramgc_device *device, size_t index,
     add_peak(device, end_ns, refused);
     for (size_t i = count; i-- > 0;)
         if (is_after(refusals[i], index, 0) && is_of_card(refusals[i], device))
-            insert(device, point_of(refusals[i]));
+            insert_point(device, point_of(refusals[i]));
 }
 
 void timeline_complete(struct vramgc_file *file, const struct vramgc_refusal *const *refusals,

@@ -18,8 +18,8 @@ static const struct vramgc_refusal *latest_refusal(const struct stats_file *reco
     return latest;
 }
 
-static void add(struct device_table *table, enum row_group group, const char *label,
-                struct figure peak, struct figure then, struct figure last) {
+static void add_device_row(struct device_table *table, enum row_group group, const char *label,
+                           struct figure peak, struct figure then, struct figure last) {
     if (table->count == DEVICE_ROWS)
         return;
     struct device_row *row = &table->rows[table->count++];
@@ -27,7 +27,7 @@ static void add(struct device_table *table, enum row_group group, const char *la
     text_copy(row->label, sizeof row->label, label);
 }
 
-static struct division division_of(const struct vramgc_refusal *r) {
+static struct division division_at_refusal(const struct vramgc_refusal *r) {
     uint64_t used = r->held_bytes + r->free_bytes;
     return (struct division){r->total_bytes > 0, r->held_bytes, minus_u64(r->total_bytes, used),
                              r->free_bytes, r->total_bytes};
@@ -57,22 +57,23 @@ static struct figure show_card(struct division d) {
 static void add_division(struct device_table *table, const struct vramgc_device *device,
                          const struct vramgc_refusal *refusal, struct division end) {
     enum { HELD, OTHERS, FREE };
-    struct division at_oom = refusal ? division_of(refusal) : (struct division){0};
+    struct division at_oom = refusal ? division_at_refusal(refusal) : (struct division){0};
     struct division at_peak = division_at_peak(device);
     struct division_figures peak = show_division(at_peak, HELD), then = show_division(at_oom, FREE),
                             last = show_division(end, HELD);
-    add(table, ROWS_OF_CARD, "held by this program", peak.held, then.held, last.held);
-    add(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
-        last.others);
-    add(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
-    add(table, ROWS_OF_CARD, "= card", show_card(at_peak), show_card(at_oom), show_card(end));
+    add_device_row(table, ROWS_OF_CARD, "held by this program", peak.held, then.held, last.held);
+    add_device_row(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
+                   last.others);
+    add_device_row(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
+    add_device_row(table, ROWS_OF_CARD, "= card", show_card(at_peak), show_card(at_oom),
+                   show_card(end));
 }
 
 /* A gauge of stats.def; each at its own highest moment. */
 static void add_gauge(struct device_table *table, const char *label, enum unit unit,
                       struct vramgc_gauge gauge, struct figure then) {
-    add(table, ROWS_OF_ALLOCATOR, label, show_unit(unit, gauge.peak), then,
-        show_unit(unit, gauge.current));
+    add_device_row(table, ROWS_OF_ALLOCATOR, label, show_unit(unit, gauge.peak), then,
+                   show_unit(unit, gauge.current));
 }
 
 /* The row that was added last. */
@@ -113,7 +114,8 @@ static void add_beside(struct device_table *table, const char *label, struct vra
                        struct figure then) {
     const uint64_t least_bytes = (uint64_t)1 << 20;
     if (gauge.peak >= least_bytes)
-        add(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then, show_beside(gauge.current));
+        add_device_row(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then,
+                       show_beside(gauge.current));
 }
 
 /* What each had at the out-of-memory is not known. A long name is cut. */
@@ -128,8 +130,8 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
             continue;
         text_add(&text, "of it: ");
         text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
-        add(table, ROWS_BESIDE, label, show_bytes(last[i].peak), show_known(false, 0),
-            show_bytes(last[i].current));
+        add_device_row(table, ROWS_BESIDE, label, show_bytes(last[i].peak), show_known(false, 0),
+                       show_bytes(last[i].current));
     }
 }
 

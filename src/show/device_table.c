@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-static void write_row(FILE *out, const struct device_table *table, const char *label,
-                      const char *peak, const char *then, const char *last) {
+static void write_device_row(FILE *out, const struct device_table *table, const char *label,
+                             const char *peak, const char *then, const char *last) {
     if (table->has_refusal)
         summary_line(out, "%-33s %9s %20s %14s", label, peak, then, last);
     else
@@ -20,7 +20,7 @@ static void write_row(FILE *out, const struct device_table *table, const char *l
 }
 
 /* What adds up to the card has its sign in front. */
-static void write_rows(FILE *out, const struct device_table *table, bool all) {
+static void write_device_rows(FILE *out, const struct device_table *table, bool all) {
     enum row_group group = ROWS_OF_CARD;
     for (size_t i = 0; i < table->count; i++) {
         const struct device_row *row = &table->rows[i];
@@ -31,7 +31,7 @@ static void write_rows(FILE *out, const struct device_table *table, bool all) {
         if (row->group == ROWS_OF_ALLOCATOR && group == ROWS_OF_CARD)
             summary_line(out, "PyTorch's allocator, each figure at its own peak");
         group = row->group;
-        write_row(out, table, label, row->peak.text, row->then.text, row->last.text);
+        write_device_row(out, table, label, row->peak.text, row->then.text, row->last.text);
     }
 }
 
@@ -45,7 +45,7 @@ uint64_t all_driver_calls(const struct vramgc_device_stats *stats) {
     return stats->driver_calls > UINT64_MAX - own ? UINT64_MAX : stats->driver_calls + own;
 }
 
-static void write_calls(FILE *out, const struct vramgc_device_stats *s) {
+static void write_driver_calls(FILE *out, const struct vramgc_device_stats *s) {
     if (s->page_calls > 0)
         summary_line(out, "driver calls: %s, of which vramgc's for pages: %s",
                      show_count(all_driver_calls(s)).text, show_count(s->page_calls).text);
@@ -149,14 +149,15 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     fputc('\n', out);
     size_t cut = bytes_of_columns(device->name, 48);
     summary_line(out, "GPU %zu  %.*s  %s", index, (int)cut, device->name, device->bus_id);
-    write_row(out, &table, "", "peak", table.went_on ? "at the refusal" : "at the OOM", table.last);
-    write_rows(out, &table, all);
+    write_device_row(out, &table, "", "peak", table.went_on ? "at the refusal" : "at the OOM",
+                     table.last);
+    write_device_rows(out, &table, all);
     write_pieces(out, record->file, device);
     if (*table.gone)
         summary_line(out, "%s", table.gone);
     write_ratios(out, device, all);
     if (all)
-        write_calls(out, &device->stats);
+        write_driver_calls(out, &device->stats);
     write_refused(out, record, index, all);
     write_rare(out, record, index);
     graph_write(out, record, device, index);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Letters, digits and blanks mean nothing; all else might. */
-static void write_text(FILE *out, const char *text) {
+static void markdown_text(FILE *out, const char *text) {
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         if (c == '<' || c == '>' || c == '&')
@@ -27,67 +27,67 @@ static void write_text(FILE *out, const char *text) {
     }
 }
 
-static void write_row(FILE *out, const char *name, const char *value) {
+static void markdown_fact(FILE *out, const char *name, const char *value) {
     if (!*value)
         return;
     fprintf(out, "| %s | ", name);
-    write_text(out, value);
+    markdown_text(out, value);
     fputs(" |\n", out);
 }
 
-static void write_driver(FILE *out, uint64_t version) {
+static void markdown_driver(FILE *out, uint64_t version) {
     char text[32];
     snprintf(text, sizeof text, "%u.%u", (unsigned)(version / 1000),
              (unsigned)(version % 1000 / 10));
     if (version > 0)
-        write_row(out, "CUDA driver", text);
+        markdown_fact(out, "CUDA driver", text);
 }
 
-static void write_process(FILE *out, const struct stats_file *record) {
+static void markdown_process(FILE *out, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     char text[512];
     fputs("\n| | |\n|---|---|\n", out);
-    write_row(out, "command", file->command_line);
-    write_row(out, "vramgc", file->version);
-    write_row(out, "PyTorch", file->torch_version);
-    write_driver(out, file->cuda_driver);
+    markdown_fact(out, "command", file->command_line);
+    markdown_fact(out, "vramgc", file->version);
+    markdown_fact(out, "PyTorch", file->torch_version);
+    markdown_driver(out, file->cuda_driver);
     snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
-    write_row(out, "mode", *file->mode ? text : "");
-    write_row(out, "allocator setting", file->alloc_conf);
-    write_row(out, "ended", summary_end(record).text);
-    write_row(out, "began", show_date(stats_file_began_unix_ns(record)).text);
-    write_row(out, "ran", show_time(stats_file_ran_ns(record)).text);
+    markdown_fact(out, "mode", *file->mode ? text : "");
+    markdown_fact(out, "allocator setting", file->alloc_conf);
+    markdown_fact(out, "ended", summary_end(record).text);
+    markdown_fact(out, "began", show_date(stats_file_began_unix_ns(record)).text);
+    markdown_fact(out, "ran", show_time(stats_file_ran_ns(record)).text);
 }
 
-static void write_cells(FILE *out, const struct device_table *table, const char *peak,
-                        const char *then, const char *last) {
+static void markdown_cells(FILE *out, const struct device_table *table, const char *peak,
+                           const char *then, const char *last) {
     fprintf(out, " | %s | ", peak);
     if (table->has_refusal)
         fprintf(out, "%s | ", then);
     fprintf(out, "%s |\n", last);
 }
 
-static void write_device(FILE *out, const struct stats_file *record, size_t index) {
+static void markdown_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     char line[REFUSED_WORDS];
     struct text refused = TEXT_IN(line);
     struct device_table table;
     device_rows(record, index, &table);
     fprintf(out, "\n| GPU %zu, ", index);
-    write_text(out, device->name);
-    write_cells(out, &table, "peak", table.then, table.last);
+    markdown_text(out, device->name);
+    markdown_cells(out, &table, "peak", table.then, table.last);
     fprintf(out, "|---|---:|---:|%s\n", table.has_refusal ? "---:|" : "");
     for (size_t i = 0; i < table.count; i++) {
         const struct device_row *row = &table.rows[i];
         fputs("| ", out);
-        write_text(out, row->label);
-        write_cells(out, &table, row->peak.text, row->then.text, row->last.text);
+        markdown_text(out, row->label);
+        markdown_cells(out, &table, row->peak.text, row->then.text, row->last.text);
     }
     device_say_refused(&refused, record, index);
     fprintf(out, "\n%s; memory returned: %s\n", line, show_count(device->stats.reclaims).text);
 }
 
-static void write_who(FILE *out, const struct stats_file *record, size_t index) {
+static void markdown_who(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(record->file, device, rows);
@@ -102,9 +102,9 @@ static void write_who(FILE *out, const struct stats_file *record, size_t index) 
         if (!rows[i].peak_bytes && !rows[i].oom_bytes) /* there are no smaller ones */
             continue;
         fputs("| ", out);
-        write_text(out, who_name(rows[i].site).text);
+        markdown_text(out, who_name(rows[i].site).text);
         fputs(" | ", out);
-        write_text(out, rows[i].site ? rows[i].site->phase : "");
+        markdown_text(out, rows[i].site ? rows[i].site->phase : "");
         fprintf(out, " | %s |", show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text);
         if (oom)
             fprintf(out, " %s |", show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text);
@@ -145,14 +145,14 @@ void export_markdown(FILE *out, const struct records *records) {
     struct text text = TEXT_IN(words);
     verdict_write(&text, &verdict);
     fputs("**vramgc:** ", out);
-    write_text(out, words);
+    markdown_text(out, words);
     fputc('\n', out);
     for (size_t i = 0; i < records->count; i++) {
-        write_process(out, records->list[i]);
+        markdown_process(out, records->list[i]);
         for (size_t j = 0; j < records->list[i]->file->device_count; j++)
             if (records->list[i]->file->devices[j].present) {
-                write_device(out, records->list[i], j);
-                write_who(out, records->list[i], j);
+                markdown_device(out, records->list[i], j);
+                markdown_who(out, records->list[i], j);
             }
     }
     write_page(out, records);

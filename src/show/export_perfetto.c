@@ -14,7 +14,8 @@ struct trace {
 };
 
 /* Opens an event; the caller adds what belongs to its kind, and closes it. */
-static struct emit *begin(struct trace *trace, const char *phase, const char *name, size_t track) {
+static struct emit *begin_event(struct trace *trace, const char *phase, const char *name,
+                                size_t track) {
     struct emit *emit = &trace->emit;
     emit_open_line(emit, NULL, "");
     emit_text(emit, "ph", "", phase);
@@ -29,19 +30,19 @@ static void add_time(struct trace *trace, uint64_t time_ns) {
     emit_number(&trace->emit, "ts", UNIT_ID, "", (began_ns + time_ns) / 1000);
 }
 
-static void write_name(struct trace *trace, const char *what, size_t track, const char *name) {
-    struct emit *emit = begin(trace, "M", what, track);
+static void trace_name(struct trace *trace, const char *what, size_t track, const char *name) {
+    struct emit *emit = begin_event(trace, "M", what, track);
     emit_open_line(emit, "args", "");
     emit_label(emit, "name", "", name);
     emit_close(emit);
     emit_close(emit);
 }
 
-static void write_counter(struct trace *trace, size_t device, const char *what, uint64_t time_ns,
+static void trace_counter(struct trace *trace, size_t device, const char *what, uint64_t time_ns,
                           uint64_t bytes) {
     char name[48];
     snprintf(name, sizeof name, "GPU %zu %s", device, what);
-    struct emit *emit = begin(trace, "C", name, TRACK_MARKS);
+    struct emit *emit = begin_event(trace, "C", name, TRACK_MARKS);
     add_time(trace, time_ns);
     emit_open_line(emit, "args", "");
     emit_number(emit, "bytes", UNIT_BYTES, "", bytes);
@@ -49,26 +50,26 @@ static void write_counter(struct trace *trace, size_t device, const char *what, 
     emit_close(emit);
 }
 
-static void write_device(struct trace *trace, size_t index) {
+static void trace_device(struct trace *trace, size_t index) {
     const struct vramgc_device *device = &trace->record->file->devices[index];
     char name[96];
     snprintf(name, sizeof name, "GPU %zu %s: reclaims, refusals", index, device->name);
-    write_name(trace, "thread_name", TRACK_DEVICES + index, name);
+    trace_name(trace, "thread_name", TRACK_DEVICES + index, name);
     for (size_t i = 0; i < device->sample_count; i++) {
         const struct vramgc_sample *sample = &device->samples[i];
-        write_counter(trace, index, "live", sample->time_ns, sample->allocated_bytes);
-        write_counter(trace, index, "held", sample->time_ns, sample->held_bytes);
-        write_counter(trace, index, "reserved", sample->time_ns, sample->reserved_bytes);
-        write_counter(trace, index, "used by all", sample->time_ns, sample->used_bytes);
+        trace_counter(trace, index, "live", sample->time_ns, sample->allocated_bytes);
+        trace_counter(trace, index, "held", sample->time_ns, sample->held_bytes);
+        trace_counter(trace, index, "reserved", sample->time_ns, sample->reserved_bytes);
+        trace_counter(trace, index, "used by all", sample->time_ns, sample->used_bytes);
     }
 }
 
-static void write_reclaim(struct trace *trace, const struct vramgc_action *a) {
+static void trace_reclaim(struct trace *trace, const struct vramgc_action *a) {
     char name[64];
     const char *kind = stats_file_action_name(a->kind);
     snprintf(name, sizeof name, "%s%s", a->observed == 1 ? "observed " : "reclaim by ",
              kind ? kind : "unknown");
-    struct emit *emit = begin(trace, "X", name, TRACK_DEVICES + a->device);
+    struct emit *emit = begin_event(trace, "X", name, TRACK_DEVICES + a->device);
     add_time(trace, a->time_ns);
     emit_number(emit, "dur", UNIT_ID, "", a->took_ns / 1000);
     emit_open_line(emit, "args", "");
@@ -79,9 +80,10 @@ static void write_reclaim(struct trace *trace, const struct vramgc_action *a) {
     emit_close(emit);
 }
 
-static void write_refusal(struct trace *trace, const struct vramgc_refusal *r) {
-    struct emit *emit = begin(trace, "i", r->granted == 1 ? "refused, then granted" : "refused",
-                              TRACK_DEVICES + r->device);
+static void trace_refusal(struct trace *trace, const struct vramgc_refusal *r) {
+    struct emit *emit =
+        begin_event(trace, "i", r->granted == 1 ? "refused, then granted" : "refused",
+                    TRACK_DEVICES + r->device);
     add_time(trace, r->time_ns);
     emit_text(emit, "s", "", "t");
     emit_open_line(emit, "args", "");
@@ -92,26 +94,26 @@ static void write_refusal(struct trace *trace, const struct vramgc_refusal *r) {
     emit_close(emit);
 }
 
-static void write_mark(struct trace *trace, const struct vramgc_mark *mark) {
-    struct emit *emit = begin(trace, "i", mark->label, TRACK_MARKS);
+static void trace_mark(struct trace *trace, const struct vramgc_mark *mark) {
+    struct emit *emit = begin_event(trace, "i", mark->label, TRACK_MARKS);
     add_time(trace, mark->time_ns);
     emit_text(emit, "s", "", "p");
     emit_close(emit);
 }
 
-static void write_record(struct trace *trace) {
+static void trace_record(struct trace *trace) {
     const struct stats_file *record = trace->record;
-    write_name(trace, "process_name", TRACK_MARKS, record->file->command_line);
-    write_name(trace, "thread_name", TRACK_MARKS, "marks");
+    trace_name(trace, "process_name", TRACK_MARKS, record->file->command_line);
+    trace_name(trace, "thread_name", TRACK_MARKS, "marks");
     for (size_t i = 0; i < record->file->device_count; i++)
         if (record->file->devices[i].present)
-            write_device(trace, i);
+            trace_device(trace, i);
     for (size_t i = 0; i < record->action_count; i++)
-        write_reclaim(trace, record->actions[i]);
+        trace_reclaim(trace, record->actions[i]);
     for (size_t i = 0; i < record->refusal_count; i++)
-        write_refusal(trace, record->refusals[i]);
+        trace_refusal(trace, record->refusals[i]);
     for (size_t i = 0; i < record->mark_count; i++)
-        write_mark(trace, record->marks[i]);
+        trace_mark(trace, record->marks[i]);
 }
 
 void export_perfetto(FILE *out, const struct records *records) {
@@ -123,7 +125,7 @@ void export_perfetto(FILE *out, const struct records *records) {
     emit_list(&trace.emit, "traceEvents", "", records->count);
     for (size_t i = 0; i < records->count; i++) {
         trace.record = records->list[i];
-        write_record(&trace);
+        trace_record(&trace);
     }
     emit_close(&trace.emit);
     emit_end(&trace.emit);

@@ -37,20 +37,20 @@ static void write_label(FILE *out, const char *name, const char *value) {
 }
 
 /* reclaim_ns is reclaim_seconds here. */
-static void write_name(FILE *out, const struct family *family) {
+static void write_family_name(FILE *out, const struct family *family) {
     size_t length = strlen(family->name);
     bool is_time = family->unit == UNIT_NS && length > 3;
     fprintf(out, "vramgc_%.*s%s%s", (int)(is_time ? length - 3 : length), family->name,
             is_time ? "_seconds" : "", family->suffix);
 }
 
-static void write_head(FILE *out, const struct family *family) {
+static void write_family_head(FILE *out, const struct family *family) {
     fputs("# HELP ", out);
-    write_name(out, family);
+    write_family_name(out, family);
     fputc(' ', out);
     write_escaped(out, family->help, false);
     fputs("\n# TYPE ", out);
-    write_name(out, family);
+    write_family_name(out, family);
     fprintf(out, " %s\n", family->type);
 }
 
@@ -66,7 +66,7 @@ static bool is_first(const struct records *records, size_t index) {
 
 /* What a program has now it has no longer once it has ended, so that sums are right; totals and
  * peaks stay. Of files that were named all is told. */
-static bool is_told(const struct records *records, size_t index, bool of_now) {
+static bool is_exported(const struct records *records, size_t index, bool of_now) {
     bool over = records->lately && records->list[index]->state != PROCESS_RUNNING;
     return is_first(records, index) && !(of_now && over);
 }
@@ -77,7 +77,7 @@ struct named {
     char name[64], folder[64];
 };
 
-static struct named name_of(const struct vramgc_file *file) {
+static struct named series_name(const struct vramgc_file *file) {
     struct named named;
     struct program program = program_of(file);
     struct text name = TEXT_IN(named.name);
@@ -104,10 +104,11 @@ static bool is_before(const struct records *records, size_t i, size_t j) {
 }
 
 /* Which one of several of the same name. */
-static size_t slot_of(const struct records *records, size_t index, const struct named *program) {
+static size_t series_slot(const struct records *records, size_t index,
+                          const struct named *program) {
     size_t slot = 0;
     for (size_t i = 0; i < records->count; i++) {
-        struct named other = name_of(records->list[i]->file);
+        struct named other = series_name(records->list[i]->file);
         slot += i != index && is_first(records, i) && strcmp(other.name, program->name) == 0 &&
                 strcmp(other.folder, program->folder) == 0 && is_before(records, i, index);
     }
@@ -119,19 +120,19 @@ static size_t slot_of(const struct records *records, size_t index, const struct 
 static void write_labels(FILE *out, const struct records *records, size_t index,
                          const struct vramgc_device *device) {
     const struct vramgc_file *file = records->list[index]->file;
-    struct named program = name_of(file);
+    struct named program = series_name(file);
     fputs("{program=\"", out);
     write_escaped(out, program.name, true);
     fputc('"', out);
     write_label(out, "folder", program.folder);
-    fprintf(out, ",slot=\"%zu\"", slot_of(records, index, &program));
+    fprintf(out, ",slot=\"%zu\"", series_slot(records, index, &program));
     if (!device)
         return;
     fprintf(out, ",device=\"%td\"", device - file->devices);
     write_label(out, "bus_id", device->bus_id);
 }
 
-static void write_value(FILE *out, enum unit unit, uint64_t value) {
+static void write_sample_value(FILE *out, enum unit unit, uint64_t value) {
     if (unit == UNIT_NS)
         fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", value / 1000000000, value % 1000000000);
     else
@@ -149,18 +150,18 @@ static uint64_t value_of(const struct family *family, const struct vramgc_file *
 
 static void write_sample(FILE *out, const struct family *family, const struct records *records,
                          size_t index, const struct vramgc_device *device) {
-    write_name(out, family);
+    write_family_name(out, family);
     write_labels(out, records, index, device);
-    write_value(out, family->unit, value_of(family, records->list[index]->file, device));
+    write_sample_value(out, family->unit, value_of(family, records->list[index]->file, device));
 }
 
 static void write_family(FILE *out, const struct records *records, const struct family *family) {
     bool of_process = family->host || family->stat->group == STAT_PROCESS_TOTAL;
     bool of_now = !family->peak && (family->host || family->stat->group == STAT_DEVICE_GAUGE);
-    write_head(out, family);
+    write_family_head(out, family);
     for (size_t i = 0; i < records->count; i++) {
         const struct vramgc_file *file = records->list[i]->file;
-        if (!is_told(records, i, of_now))
+        if (!is_exported(records, i, of_now))
             continue;
         if (of_process)
             write_sample(out, family, records, i, NULL);
@@ -170,7 +171,7 @@ static void write_family(FILE *out, const struct records *records, const struct 
     }
 }
 
-static void write_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
+static void export_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
     bool total = stat->group != STAT_DEVICE_GAUGE;
     struct family family = {
         stat->name, total ? "_total" : "", total ? "counter" : "gauge", stat->help,
@@ -183,7 +184,7 @@ static void write_stat(FILE *out, const struct records *records, const struct st
 }
 
 /* vramgc_host_anon_bytes when it was last looked at, vramgc_host_peak_anon_bytes at its peak. */
-static void write_host(FILE *out, const struct records *records, bool peak) {
+static void export_host(FILE *out, const struct records *records, bool peak) {
     for (size_t i = 0; i < HOST_FIGURES; i++) {
         const struct host_figure *figure = &host_figures[i];
         char name[64];
@@ -195,7 +196,7 @@ static void write_host(FILE *out, const struct records *records, bool peak) {
 }
 
 /* utilisation_percent is utilisation_ratio here. */
-static void write_derived(FILE *out, const struct records *records, enum derived_id id) {
+static void export_derived(FILE *out, const struct records *records, enum derived_id id) {
     const char *of = derived_table[id].name, *percent = strstr(of, "_percent");
     char name[64];
     snprintf(name, sizeof name, "%.*s_ratio%s", percent ? (int)(percent - of) : 0, of,
@@ -205,50 +206,50 @@ static void write_derived(FILE *out, const struct records *records, enum derived
                                   .type = "gauge",
                                   .help = derived_table[id].help,
                                   .unit = UNIT_COUNT};
-    write_head(out, &family);
+    write_family_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_told(records, i, true) && j < records->list[i]->file->device_count;
-             j++) {
+        for (size_t j = 0;
+             is_exported(records, i, true) && j < records->list[i]->file->device_count; j++) {
             const struct vramgc_device *device = &records->list[i]->file->devices[j];
             struct derived figure = derived_figure(id, device);
             if (!device->present || !figure.known)
                 continue;
-            write_name(out, &family);
+            write_family_name(out, &family);
             write_labels(out, records, i, device);
             fprintf(out, "} %.10g\n", percent ? figure.value / 100 : figure.value);
         }
 }
 
-static void write_info(FILE *out, const struct records *records) {
+static void export_info(FILE *out, const struct records *records) {
     const struct family family = {
         .name = "process",
         .suffix = "_info",
         .type = "gauge",
         .help = "a process under vramgc; 1 while it runs, 0 for five minutes after its end",
         .unit = UNIT_COUNT};
-    write_head(out, &family);
+    write_family_head(out, &family);
     for (size_t i = 0; i < records->count; i++) {
         const struct vramgc_file *file = records->list[i]->file;
         if (!is_first(records, i))
             continue;
-        write_name(out, &family);
+        write_family_name(out, &family);
         write_labels(out, records, i, NULL);
         write_label(out, "version", file->version);
         write_label(out, "torch", file->torch_version);
         write_label(out, "mode", file->mode);
-        write_value(out, UNIT_COUNT, records->list[i]->state == PROCESS_RUNNING);
+        write_sample_value(out, UNIT_COUNT, records->list[i]->state == PROCESS_RUNNING);
     }
 }
 
 static void write_of_process(FILE *out, const struct records *records, const struct family *family,
                              uint64_t (*value)(const struct vramgc_file *file)) {
-    write_head(out, family);
+    write_family_head(out, family);
     for (size_t i = 0; i < records->count; i++) {
         if (!is_first(records, i))
             continue;
-        write_name(out, family);
+        write_family_name(out, family);
         write_labels(out, records, i, NULL);
-        write_value(out, family->unit, value(records->list[i]->file));
+        write_sample_value(out, family->unit, value(records->list[i]->file));
     }
 }
 
@@ -256,7 +257,7 @@ static uint64_t pid_of(const struct vramgc_file *file) {
     return file->pid;
 }
 
-static uint64_t start_of(const struct vramgc_file *file) {
+static uint64_t started_of(const struct vramgc_file *file) {
     return file->started_unix_ns;
 }
 
@@ -268,19 +269,19 @@ static void write_latest_oom(FILE *out, const struct records *records) {
         .type = "gauge",
         .help = "when the program was last out of memory, since 1970; none: it never was",
         .unit = UNIT_NS};
-    write_head(out, &family);
+    write_family_head(out, &family);
     for (size_t i = 0; i < records->count; i++) {
         struct tally tally = tally_of(&records->list[i], 1);
         if (!is_first(records, i) || !tally.failed_refusal || tally_all_went_on(&tally))
             continue;
-        write_name(out, &family);
+        write_family_name(out, &family);
         write_labels(out, records, i, NULL);
-        write_value(out, family.unit,
-                    records->list[i]->file->started_unix_ns + tally.failed_refusal->time_ns);
+        write_sample_value(out, family.unit,
+                           records->list[i]->file->started_unix_ns + tally.failed_refusal->time_ns);
     }
 }
 
-static void write_processes(FILE *out, const struct records *records) {
+static void export_processes(FILE *out, const struct records *records) {
     const struct family number = {.name = "process_pid",
                                   .suffix = "",
                                   .type = "gauge",
@@ -292,31 +293,31 @@ static void write_processes(FILE *out, const struct records *records) {
                                  .help = "when the record of the process began, since 1970",
                                  .unit = UNIT_NS};
     write_of_process(out, records, &number, pid_of);
-    write_of_process(out, records, &start, start_of);
+    write_of_process(out, records, &start, started_of);
 }
 
-static void write_memory(FILE *out, const struct records *records) {
+static void export_memory(FILE *out, const struct records *records) {
     const struct family family = {.name = "device_memory",
                                   .suffix = "_bytes",
                                   .type = "gauge",
                                   .help = "memory of the device",
                                   .unit = UNIT_COUNT};
-    write_head(out, &family);
+    write_family_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_told(records, i, true) && j < records->list[i]->file->device_count;
-             j++) {
+        for (size_t j = 0;
+             is_exported(records, i, true) && j < records->list[i]->file->device_count; j++) {
             const struct vramgc_device *device = &records->list[i]->file->devices[j];
             if (!device->present)
                 continue;
-            write_name(out, &family);
+            write_family_name(out, &family);
             write_labels(out, records, i, device);
             write_label(out, "name", device->name);
-            write_value(out, UNIT_COUNT, device->total_bytes);
+            write_sample_value(out, UNIT_COUNT, device->total_bytes);
         }
 }
 
 /* What `vramgc set` changes while the program runs. */
-static void write_limits(FILE *out, const struct records *records, bool cap) {
+static void export_limits(FILE *out, const struct records *records, bool cap) {
     const struct family family = {.name = cap ? "cap" : "headroom",
                                   .suffix = "_bytes",
                                   .type = "gauge",
@@ -325,33 +326,33 @@ static void write_limits(FILE *out, const struct records *records, bool cap) {
                                               : "VRAMGC_HEADROOM in force: so much stays free for "
                                                 "others",
                                   .unit = UNIT_COUNT};
-    write_head(out, &family);
+    write_family_head(out, &family);
     for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0; is_told(records, i, true) && j < records->list[i]->file->device_count;
-             j++) {
+        for (size_t j = 0;
+             is_exported(records, i, true) && j < records->list[i]->file->device_count; j++) {
             const struct vramgc_file *file = records->list[i]->file;
             if (!file->devices[j].present)
                 continue;
-            write_name(out, &family);
+            write_family_name(out, &family);
             write_labels(out, records, i, &file->devices[j]);
-            write_value(out, UNIT_COUNT,
-                        amount_bytes(cap ? file->limits.cap : file->limits.headroom,
-                                     file->devices[j].total_bytes));
+            write_sample_value(out, UNIT_COUNT,
+                               amount_bytes(cap ? file->limits.cap : file->limits.headroom,
+                                            file->devices[j].total_bytes));
         }
 }
 
 void export_prometheus(FILE *out, const struct records *records) {
-    write_info(out, records);
-    write_processes(out, records);
+    export_info(out, records);
+    export_processes(out, records);
     write_latest_oom(out, records);
-    write_memory(out, records);
-    write_limits(out, records, false);
-    write_limits(out, records, true);
+    export_memory(out, records);
+    export_limits(out, records, false);
+    export_limits(out, records, true);
     for (size_t i = 0; i < stat_count; i++)
         if (stat_table[i].group != STAT_DEVICE_SUM)
-            write_stat(out, records, &stat_table[i]);
-    write_host(out, records, false);
-    write_host(out, records, true);
+            export_stat(out, records, &stat_table[i]);
+    export_host(out, records, false);
+    export_host(out, records, true);
     for (size_t i = 0; i < DERIVED_COUNT; i++)
-        write_derived(out, records, (enum derived_id)i);
+        export_derived(out, records, (enum derived_id)i);
 }

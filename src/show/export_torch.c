@@ -34,8 +34,8 @@ static void write_frames(struct emit *emit, const char *name) {
     emit_close(emit);
 }
 
-static void write_block(struct emit *emit, uint64_t address, uint64_t bytes, const char *state,
-                        const char *name) {
+static void snapshot_block(struct emit *emit, uint64_t address, uint64_t bytes, const char *state,
+                           const char *name) {
     emit_open(emit, NULL, "");
     emit_number(emit, "address", UNIT_ID, "", address);
     emit_number(emit, "size", UNIT_ID, "", bytes);
@@ -135,8 +135,8 @@ static void write_oom(struct emit *emit, uint64_t time_ns, uint64_t request_byte
 }
 
 /* The device's refusals from *next on that came before the time. */
-static void write_refusals(struct emit *emit, const struct stats_file *record, size_t device,
-                           uint64_t before_ns, size_t *next) {
+static void write_ooms_before(struct emit *emit, const struct stats_file *record, size_t device,
+                              uint64_t before_ns, size_t *next) {
     for (; *next < record->refusal_count && record->refusals[*next]->time_ns < before_ns; ++*next)
         if (record->refusals[*next]->device == device && !record->refusals[*next]->granted)
             write_oom(emit, record->refusals[*next]->time_ns,
@@ -149,10 +149,10 @@ static void write_pile_trace(struct emit *emit, const struct stats_file *record,
     const struct vramgc_device *device = &record->file->devices[index];
     size_t next = 0;
     for (size_t i = 0; i < device->sample_count; i++) {
-        write_refusals(emit, record, index, device->samples[i].time_ns, &next);
+        write_ooms_before(emit, record, index, device->samples[i].time_ns, &next);
         change_pile(emit, pile, device->samples[i].allocated_bytes, device->samples[i].time_ns);
     }
-    write_refusals(emit, record, index, UINT64_MAX, &next);
+    write_ooms_before(emit, record, index, UINT64_MAX, &next);
 }
 
 /* The pile as it is at last, in a segment that held it when it was highest. */
@@ -166,10 +166,10 @@ static void write_pile(struct emit *emit, const struct vramgc_device *device, si
         return;
     open_segment(emit, &segment, pile_says);
     for (size_t i = 0; i < pile->count; i++)
-        write_block(emit, PILE_AT + pile->heights[i], pile->heights[i + 1] - pile->heights[i],
-                    "active_allocated", pile_says);
+        snapshot_block(emit, PILE_AT + pile->heights[i], pile->heights[i + 1] - pile->heights[i],
+                       "active_allocated", pile_says);
     if (highest > live)
-        write_block(emit, PILE_AT + live, highest - live, "inactive", NULL);
+        snapshot_block(emit, PILE_AT + live, highest - live, "inactive", NULL);
     close_segment(emit);
 }
 
@@ -182,8 +182,8 @@ static const char *state_name(uint32_t state) {
 }
 
 /* The blocks from first on that lie in its segment; how many. */
-static size_t write_segment(struct emit *emit, const struct vramgc_block *first, size_t count,
-                            size_t device) {
+static size_t snapshot_segment(struct emit *emit, const struct vramgc_block *first, size_t count,
+                               size_t device) {
     struct segment segment = {.device = device,
                               .address = first->segment_address,
                               .stream = first->stream,
@@ -196,14 +196,14 @@ static size_t write_segment(struct emit *emit, const struct vramgc_block *first,
     }
     open_segment(emit, &segment, NULL);
     for (size_t i = 0; i < n; i++)
-        write_block(emit, first[i].address, first[i].bytes, state_name(first[i].state), NULL);
+        snapshot_block(emit, first[i].address, first[i].bytes, state_name(first[i].state), NULL);
     close_segment(emit);
     return n;
 }
 
-static void write_map(struct emit *emit, const struct block_map *map, size_t device) {
+static void snapshot_map(struct emit *emit, const struct block_map *map, size_t device) {
     for (size_t i = 0; i < map->head.count;)
-        i += write_segment(emit, &map->blocks[i], map->head.count - i, device);
+        i += snapshot_segment(emit, &map->blocks[i], map->head.count - i, device);
 }
 
 /* The out-of-memory that the map is of; PyTorch may not have asked the driver before. */
@@ -243,7 +243,7 @@ static void write_segments(struct emit *emit, const struct stats_file *record,
     emit_list(emit, "segments", "", 1);
     for (size_t i = 0; i < record->file->device_count; i++)
         if (maps->of[i].blocks)
-            write_map(emit, &maps->of[i], i);
+            snapshot_map(emit, &maps->of[i], i);
         else
             write_pile(emit, &record->file->devices[i], i, &piles[i]);
     emit_close(emit);

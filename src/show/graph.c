@@ -36,7 +36,7 @@ static bool is_cut(const struct stats_file *record) {
     return record->file->python_ended_ns && record->state != PROCESS_RUNNING;
 }
 
-static uint64_t end_of(const struct stats_file *record, const struct vramgc_device *device) {
+static uint64_t graph_end_ns(const struct stats_file *record, const struct vramgc_device *device) {
     if (is_cut(record))
         return record->file->python_ended_ns;
     uint64_t count = device->sample_count;
@@ -61,7 +61,7 @@ static void fill_columns(struct graph *graph) {
             graph->columns[i] = graph->columns[i - 1];
 }
 
-static void write_row(FILE *out, const struct graph *graph, size_t row) {
+static void write_graph_row(FILE *out, const struct graph *graph, size_t row) {
     char line[COLUMNS + 1];
     double step = graph->top_bytes / (double)ROWS, low = step * (double)row;
     for (size_t i = 0; i < COLUMNS; i++) {
@@ -77,7 +77,7 @@ static void write_row(FILE *out, const struct graph *graph, size_t row) {
             line);
 }
 
-static void put(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
+static void put_letter(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
     char *place = &line[column_of(time_ns, graph->end_ns)];
     if (is_cut(graph->record) && time_ns > graph->end_ns)
         return;
@@ -88,7 +88,7 @@ static void put(char *line, const struct graph *graph, uint64_t time_ns, char le
 /* Pages go one after another. */
 static void put_reclaim(char *line, const struct graph *graph, const struct vramgc_action *action) {
     size_t last = column_of(action->until_ns, graph->end_ns);
-    put(line, graph, action->time_ns, 'R');
+    put_letter(line, graph, action->time_ns, 'R');
     for (size_t i = column_of(action->time_ns, graph->end_ns) + 1; i <= last; i++)
         line[i] = line[i] == '-' ? '=' : line[i];
 }
@@ -103,9 +103,9 @@ static void write_axis(FILE *out, const struct graph *graph) {
             put_reclaim(line, graph, record->actions[i]);
     for (size_t i = 0; i < record->refusal_count; i++)
         if (record->refusals[i]->device == graph->index)
-            put(line, graph, record->refusals[i]->time_ns, 'X');
+            put_letter(line, graph, record->refusals[i]->time_ns, 'X');
     for (size_t i = 0; i < record->mark_count; i++)
-        put(line, graph, record->marks[i]->time_ns, 'M');
+        put_letter(line, graph, record->marks[i]->time_ns, 'M');
     fprintf(out, "%*s +%s\n", LABEL, "0 B", line);
     char end[64];
     snprintf(end, sizeof end, "%s%s", is_cut(record) ? "Python ended at " : "",
@@ -121,7 +121,7 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
                  size_t index) {
     struct graph graph = {.record = record, .device = device, .index = index};
     const struct vramgc_sample *highest = highest_sample(device);
-    graph.end_ns = end_of(record, device);
+    graph.end_ns = graph_end_ns(record, device);
     while (graph.sample_count < device->sample_count &&
            device->samples[graph.sample_count].time_ns <= graph.end_ns)
         graph.sample_count++;
@@ -131,7 +131,7 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
     fill_columns(&graph);
     fputc('\n', out);
     for (size_t row = ROWS; row-- > 0;)
-        write_row(out, &graph, row);
+        write_graph_row(out, &graph, row);
     write_axis(out, &graph);
 }
 
@@ -155,7 +155,7 @@ struct who_lines {
 
 /* The line of a site, which is begun where there is none; of those without a phase, and of many,
  * the last. */
-static struct who_line *line_of(struct who_lines *lines, const struct vramgc_site *site) {
+static struct who_line *who_line_of(struct who_lines *lines, const struct vramgc_site *site) {
     for (size_t i = 0; i < lines->count; i++)
         if (lines->by_function ? lines->list[i].site == site
                                : strcmp(lines->list[i].site->phase, site->phase) == 0)
@@ -171,7 +171,8 @@ static void add_point(struct who_lines *lines, const struct vramgc_who *who, siz
                       size_t until) {
     uint64_t bytes[MOST_LINES + 1] = {0}, rest = who->live_bytes;
     for (uint32_t i = 0; i < who->count; i++) {
-        bytes[line_of(lines, &lines->file->sites[who->sites[i]]) - lines->list] += who->bytes[i];
+        bytes[who_line_of(lines, &lines->file->sites[who->sites[i]]) - lines->list] +=
+            who->bytes[i];
         rest = minus_u64(rest, who->bytes[i]);
     }
     bytes[MOST_LINES] += rest;
@@ -182,8 +183,8 @@ static void add_point(struct who_lines *lines, const struct vramgc_who *who, siz
     }
 }
 
-static void write_line(FILE *out, const struct who_lines *lines, const struct who_line *line,
-                       uint64_t top_bytes) {
+static void write_who_line(FILE *out, const struct who_lines *lines, const struct who_line *line,
+                           uint64_t top_bytes) {
     char digits[COLUMNS + 1] = "";
     for (size_t i = 0; i < COLUMNS; i++) {
         double tenths = 10 * (double)line->columns[i] / (double)top_bytes;
@@ -205,7 +206,7 @@ static void write_line(FILE *out, const struct who_lines *lines, const struct wh
 void graph_who(FILE *out, const struct stats_file *record, const struct vramgc_device *device,
                bool by_function) {
     struct who_lines lines = {.file = record->file, .by_function = by_function};
-    uint64_t end_ns = end_of(record, device), top_bytes = 0;
+    uint64_t end_ns = graph_end_ns(record, device), top_bytes = 0;
     for (uint64_t i = 0; i < device->who_count; i++) {
         const struct vramgc_who *who = &device->who[i];
         uint64_t until_ns = i + 1 < device->who_count ? who[1].time_ns : end_ns;
@@ -219,5 +220,5 @@ void graph_who(FILE *out, const struct stats_file *record, const struct vramgc_d
             by_function ? "Python function" : "phase", show_bytes(top_bytes).text);
     for (size_t i = 0; i <= MOST_LINES; i++)
         if (lines.list[i].most_bytes >= top_bytes / 100)
-            write_line(out, &lines, &lines.list[i], top_bytes);
+            write_who_line(out, &lines, &lines.list[i], top_bytes);
 }

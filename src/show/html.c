@@ -33,7 +33,7 @@ static void draw_nonce(struct page *page) {
     snprintf(page->nonce, sizeof page->nonce, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
 }
 
-static void write_nonce(const struct page *page) {
+static void page_nonce(const struct page *page) {
     fputs(page->nonce, page->out);
 }
 
@@ -52,7 +52,7 @@ static void write_colours(FILE *out, bool dark) {
     fputs(" }\n", out);
 }
 
-static void write_style(const struct page *page) {
+static void page_css(const struct page *page) {
     fputs(page_style, page->out);
     write_colours(page->out, false);
     fputs("@media (prefers-color-scheme: dark) {\n", page->out);
@@ -60,7 +60,7 @@ static void write_style(const struct page *page) {
     fputs("}\n", page->out);
 }
 
-static void write_script(const struct page *page) {
+static void page_js(const struct page *page) {
     fputs("const PHASES = [", page->out);
     for (size_t i = 0; i < ARRAY_LENGTH(colours); i++)
         fprintf(page->out, "%s\"%s\"", i > 0 ? ", " : "", colours[i].phase);
@@ -69,7 +69,7 @@ static void write_script(const struct page *page) {
 }
 
 /* By the words of `vramgc list`, without what it was told; the whole command is further down. */
-static void write_title(const struct page *page) {
+static void page_heading(const struct page *page) {
     char words[PROGRAM_BYTES];
     struct text text = TEXT_IN(words);
     program_name(page->told->file, &text);
@@ -78,7 +78,7 @@ static void write_title(const struct page *page) {
         fprintf(page->out, ", and %zu more", page->count - 1);
 }
 
-static void write_from(const struct page *page) {
+static void page_from(const struct page *page) {
     const struct vramgc_file *file = page->told->file;
     if (file->started_unix_ns)
         fprintf(page->out, "%s, ", show_date(stats_file_began_unix_ns(page->told)).text);
@@ -104,7 +104,7 @@ static const char *colour_of(enum verdict_code code) {
     }
 }
 
-static void write_part(FILE *out, const char *name, const char *class, const char *text) {
+static void write_term(FILE *out, const char *name, const char *class, const char *text) {
     if (!*text)
         return;
     html_element(out, "dt", name);
@@ -112,35 +112,35 @@ static void write_part(FILE *out, const char *name, const char *class, const cha
     fputc('\n', out);
 }
 
-static void write_verdict(const struct page *page) {
+static void page_verdict(const struct page *page) {
     const struct verdict *verdict = &page->verdict;
     fprintf(page->out, "<div class=\"verdict %s\" id=\"verdict\" data-process=\"%zu\">\n",
             colour_of(verdict->code), verdict->record);
     html_element(page->out, "p class=\"what\"", verdict->what);
     fputs("\n<dl>\n", page->out);
-    write_part(page->out, "Cause", "dd", verdict->cause);
-    write_part(page->out, "Do", "dd class=\"todo\"", verdict->todo);
-    write_part(page->out, "Card", "dd", verdict->sum);
-    write_part(page->out, "Most", "dd", verdict->most);
-    write_part(page->out, "Note", "dd", verdict->note);
+    write_term(page->out, "Cause", "dd", verdict->cause);
+    write_term(page->out, "Do", "dd class=\"todo\"", verdict->todo);
+    write_term(page->out, "Card", "dd", verdict->sum);
+    write_term(page->out, "Most", "dd", verdict->most);
+    write_term(page->out, "Note", "dd", verdict->note);
     fputs("</dl>\n</div>\n", page->out);
 }
 
-static void write_processes(const struct page *page) {
+static void page_processes(const struct page *page) {
     for (size_t i = 0; i < page->count; i++)
         html_tables_write(page->out, page->records[i], i);
 }
 
-static void write_report(const struct page *page) {
+static void page_report(const struct page *page) {
     html_data_report(page->out, page->records, page->count);
 }
 
-static void write_maps(const struct page *page) {
+static void page_maps(const struct page *page) {
     html_data_maps(page->out, page->records, page->count);
 }
 
 /* The page of text, which an issue takes. */
-static void write_text(const struct page *page) {
+static void page_summary(const struct page *page) {
     char *text = summary_text(page->records, page->count);
     if (text) {
         fputs("<section><details><summary>As text, for an issue</summary>\n<button type=\"button\" "
@@ -157,13 +157,13 @@ static const struct {
     const char *name;
     void (*write)(const struct page *page);
 } marks[] = {
-    {"nonce", write_nonce},   {"title", write_title},     {"style", write_style},
-    {"from", write_from},     {"verdict", write_verdict}, {"processes", write_processes},
-    {"text", write_text},     {"report", write_report},   {"maps", write_maps},
-    {"script", write_script},
+    {"nonce", page_nonce},  {"title", page_heading},   {"style", page_css},
+    {"from", page_from},    {"verdict", page_verdict}, {"processes", page_processes},
+    {"text", page_summary}, {"report", page_report},   {"maps", page_maps},
+    {"script", page_js},
 };
 
-static void write_mark(const struct page *page, const char *name, size_t length) {
+static void fill_mark(const struct page *page, const char *name, size_t length) {
     for (size_t i = 0; i < ARRAY_LENGTH(marks); i++)
         if (strlen(marks[i].name) == length && strncmp(marks[i].name, name, length) == 0)
             marks[i].write(page);
@@ -178,7 +178,7 @@ void html_write(FILE *out, struct stats_file *const *records, size_t count) {
     while ((mark = strstr(at, "{{"))) {
         const char *end = strstr(mark, "}}");
         fwrite(at, 1, (size_t)(mark - at), out);
-        write_mark(&page, mark + 2, (size_t)(end - mark) - 2);
+        fill_mark(&page, mark + 2, (size_t)(end - mark) - 2);
         at = end + 2;
     }
     fputs(at, out);

@@ -31,7 +31,7 @@ static uint64_t entry_bytes(const struct entry *entry) {
     return entry->live_bytes + entry->pending_bytes + entry->free_bytes;
 }
 
-static void add(struct entry *entry, const struct vramgc_block *block) {
+static void add_block(struct entry *entry, const struct vramgc_block *block) {
     uint64_t *of_state = block->state == VRAMGC_BLOCK_ALLOCATED ? &entry->live_bytes
                          : block->state == VRAMGC_BLOCK_PENDING ? &entry->pending_bytes
                                                                 : &entry->free_bytes;
@@ -40,7 +40,7 @@ static void add(struct entry *entry, const struct vramgc_block *block) {
 }
 
 /* Below so many bytes a block is drawn together with its neighbours. 0: each by itself. */
-static uint64_t least_bytes(const struct block_map *map) {
+static uint64_t least_drawn_bytes(const struct block_map *map) {
     enum { MOST_ENTRIES = 12000 }; /* of 20 bytes: a quarter of a megabyte of the page */
     uint64_t total = 0;
     for (size_t i = 0; i < map->head.count; i++)
@@ -48,7 +48,7 @@ static uint64_t least_bytes(const struct block_map *map) {
     return map->head.count > MOST_ENTRIES ? total / MOST_ENTRIES * 2 : 0;
 }
 
-static void write_entry(FILE *out, struct entry *entry, bool *first) {
+static void draw_entry(FILE *out, struct entry *entry, bool *first) {
     if (entry->blocks > 0)
         fprintf(out, "%s[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", *first ? "" : ",",
                 entry->live_bytes, entry->pending_bytes, entry->free_bytes, entry->blocks);
@@ -64,7 +64,7 @@ static bool is_together(const struct vramgc_block *a, const struct vramgc_block 
 }
 
 /* The blocks from b on that lie in its segment; how many. */
-static size_t write_segment(FILE *out, const struct vramgc_block *b, size_t count, uint64_t least) {
+static size_t draw_segment(FILE *out, const struct vramgc_block *b, size_t count, uint64_t least) {
     fprintf(out,
             "{\"address\":\"0x%" PRIx64 "\",\"stream\":\"0x%" PRIx64
             "\",\"expandable\":%s,\"entries\":[",
@@ -76,26 +76,26 @@ static size_t write_segment(FILE *out, const struct vramgc_block *b, size_t coun
     for (; n < count && is_together(b, &b[n], least); n++) {
         segments += n == 0 || b[n].segment_address != b[n - 1].segment_address;
         if (b[n].bytes >= least || entry_bytes(&entry) >= least)
-            write_entry(out, &entry, &first);
-        add(&entry, &b[n]);
+            draw_entry(out, &entry, &first);
+        add_block(&entry, &b[n]);
         if (b[n].bytes >= least)
-            write_entry(out, &entry, &first);
+            draw_entry(out, &entry, &first);
     }
-    write_entry(out, &entry, &first);
+    draw_entry(out, &entry, &first);
     fprintf(out, "],\"segments\":%zu}", segments);
     return n;
 }
 
-static void write_map(FILE *out, const struct block_map *map, size_t process) {
+static void draw_map(FILE *out, const struct block_map *map, size_t process) {
     const struct vramgc_map *head = &map->head;
-    uint64_t least = least_bytes(map);
+    uint64_t least = least_drawn_bytes(map);
     fprintf(out,
             "{\"process\":%zu,\"device\":%u,\"time_ns\":%" PRIu64 ",\"request_bytes\":%" PRIu64
             ",\"free_bytes\":%" PRIu64 ",\"segments\":[",
             process, head->device, head->time_ns, head->request_bytes, head->free_bytes);
     for (size_t i = 0; i < head->count;) {
         fputs(i > 0 ? "," : "", out);
-        i += write_segment(out, &map->blocks[i], head->count - i, least);
+        i += draw_segment(out, &map->blocks[i], head->count - i, least);
     }
     fputs("]}", out);
 }
@@ -110,7 +110,7 @@ void html_data_maps(FILE *out, struct stats_file *const *records, size_t count) 
                 continue;
             fputs(first ? "" : ",", out);
             first = false;
-            write_map(out, &maps.of[j], i);
+            draw_map(out, &maps.of[j], i);
         }
         block_maps_free(&maps);
     }

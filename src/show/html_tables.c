@@ -51,7 +51,7 @@ static void end_cell(struct table *table, bool says) {
 }
 
 /* A row, or what is left of one. */
-static void row(struct table *table, const char *const *texts) {
+static void fill_row(struct table *table, const char *const *texts) {
     static const char *const elements[] = {"td", "td class=\"t\"", "td class=\"t wrap\""};
     const char *head = table->heads;
     for (size_t i = 0; i < table->count % table->columns; i++)
@@ -66,7 +66,7 @@ static void row(struct table *table, const char *const *texts) {
 
 #define CELLS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void write_heads(const struct table *table) {
+static void html_heads(const struct table *table) {
     const char *head = table->heads;
     for (size_t i = 0; i < table->columns; i++, head = next_head(head)) {
         size_t bars = strspn(head, "|");
@@ -87,7 +87,7 @@ static void close_table(struct table *table) {
                         "The newest %d; %zu more are in vramgc report --json.", MOST_ROWS,
                         table->left_out);
         fputs("<div class=\"scroll long\"><table><thead><tr>", out);
-        write_heads(table);
+        html_heads(table);
         fputs("</tr></thead><tbody>\n", out);
     }
     for (size_t i = 0; i < table->count; from = table->ends[i++]) {
@@ -102,7 +102,7 @@ static void close_table(struct table *table) {
 }
 
 /* Of long lists the newest are shown. */
-static size_t first_row(struct table *table, size_t count) {
+static size_t first_shown(struct table *table, size_t count) {
     return table->left_out = count > MOST_ROWS ? count - MOST_ROWS : 0;
 }
 
@@ -118,7 +118,7 @@ static void at(struct table *table, size_t process, long device, uint64_t time_n
 
 /* ---- a device ---- */
 
-static void write_device(FILE *out, const struct stats_file *record, size_t index) {
+static void html_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
     char title[160], heads[80], line[REFUSED_WORDS];
     struct text refused = TEXT_IN(line);
@@ -130,8 +130,9 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     if (!open_table(&table, out, title, heads))
         return;
     for (size_t i = 0; i < rows.count; i++)
-        row(&table, CELLS(rows.rows[i].label, rows.rows[i].peak.text,
-                          rows.has_refusal ? rows.rows[i].then.text : "", rows.rows[i].last.text));
+        fill_row(&table,
+                 CELLS(rows.rows[i].label, rows.rows[i].peak.text,
+                       rows.has_refusal ? rows.rows[i].then.text : "", rows.rows[i].last.text));
     close_table(&table);
     if (*rows.gone)
         html_format(out, "p class=\"quiet\"", "%s", rows.gone);
@@ -142,7 +143,7 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
 
 /* ---- whose it was ---- */
 
-static void write_who(FILE *out, const struct stats_file *record, size_t index) {
+static void html_who(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_file *file = record->file;
     struct who_row rows[WHO_ROWS];
     size_t count = who_rows(file, &file->devices[index], rows);
@@ -156,10 +157,10 @@ static void write_who(FILE *out, const struct stats_file *record, size_t index) 
     for (size_t i = 0; i < count; i++) {
         if (rows[i].peak_bytes + rows[i].oom_bytes == 0)
             continue;
-        row(&table, CELLS(who_name(rows[i].site).text,
-                          show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text,
-                          show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text,
-                          rows[i].site ? rows[i].site->phase : ""));
+        fill_row(&table, CELLS(who_name(rows[i].site).text,
+                               show_known(rows[i].peak_bytes > 0, rows[i].peak_bytes).text,
+                               show_known(rows[i].oom_bytes > 0, rows[i].oom_bytes).text,
+                               rows[i].site ? rows[i].site->phase : ""));
     }
     close_table(&table);
 }
@@ -170,20 +171,20 @@ static const char *known(const char *word) {
     return word ? word : "?";
 }
 
-static const char *end_of(const struct vramgc_refusal *r) {
+static const char *granted_word(const struct vramgc_refusal *r) {
     return r->granted                       ? "later"
            : r->reported == VRAMGC_WENT_ON  ? "no: the work went on"
            : r->reported == VRAMGC_REPORTED ? "no: out of memory"
                                             : "no";
 }
 
-static void write_refusals(FILE *out, const struct stats_file *record, size_t number) {
+static void html_refusals(FILE *out, const struct stats_file *record, size_t number) {
     struct table table;
     if (!open_table(&table, out, "Requests for which there was no room",
                     "|at,GPU,wanted,free,idle pages,live,largest hole,|why,|granted,|from,"
                     "|Python function"))
         return;
-    for (size_t i = first_row(&table, record->refusal_count); i < record->refusal_count; i++) {
+    for (size_t i = first_shown(&table, record->refusal_count); i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
         const struct vramgc_site *site = who_asked(record->file, r);
         const char *hook = stats_file_hook_name(record->file, r->hook);
@@ -192,17 +193,17 @@ static void write_refusals(FILE *out, const struct stats_file *record, size_t nu
             snprintf(who, sizeof who, "%s%s%s", who_name(site).text, *site->phase ? ", " : "",
                      site->phase);
         at(&table, number, r->device, r->time_ns);
-        row(&table,
-            CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
-                  show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
-                  show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
-                  summary_why(record, r), end_of(r), hook ? hook : "", who));
+        fill_row(&table,
+                 CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
+                       show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
+                       show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
+                       summary_why(record, r), granted_word(r), hook ? hook : "", who));
     }
     close_table(&table);
 }
 
 /* Of one that was only observed nothing went back. */
-static void write_reclaims(FILE *out, const struct stats_file *record, size_t number) {
+static void html_reclaims(FILE *out, const struct stats_file *record, size_t number) {
     bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
     struct table table;
     if (!open_table(&table, out,
@@ -212,7 +213,7 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
                         : "|at,|until,GPU,|by,|why,gave back,in all,left,took,|Python ran,"
                           "|phase"))
         return;
-    for (size_t i = first_row(&table, record->action_count); i < record->action_count; i++) {
+    for (size_t i = first_shown(&table, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
         bool lasted = minus_u64(a->until_ns, a->time_ns) > SECOND_NS;
         char why[80];
@@ -221,24 +222,24 @@ static void write_reclaims(FILE *out, const struct stats_file *record, size_t nu
         if (*a->asker_name)
             text_format(&text, ": to %s%s", a->asker_name, asker_pid(a).text);
         at(&table, number, a->device, a->time_ns);
-        row(&table,
-            CELLS(lasted ? show_clock(a->until_ns).text : "", show_unit(UNIT_ID, a->device).text,
-                  known(stats_file_action_name(a->kind)), why,
-                  a->observed ? "-" : show_bytes(a->net_bytes).text,
-                  show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
-                  a->observed ? "-" : show_bytes(a->held_bytes).text,
-                  a->observed ? "-" : show_time(a->took_ns).text, a->function, a->phase));
+        fill_row(&table,
+                 CELLS(lasted ? show_clock(a->until_ns).text : "",
+                       show_unit(UNIT_ID, a->device).text, known(stats_file_action_name(a->kind)),
+                       why, a->observed ? "-" : show_bytes(a->net_bytes).text,
+                       show_bytes(minus_u64(a->before_bytes, a->after_bytes)).text,
+                       a->observed ? "-" : show_bytes(a->held_bytes).text,
+                       a->observed ? "-" : show_time(a->took_ns).text, a->function, a->phase));
     }
     close_table(&table);
 }
 
-static void write_marks(FILE *out, const struct stats_file *record, size_t number) {
+static void html_marks(FILE *out, const struct stats_file *record, size_t number) {
     struct table table;
     if (!open_table(&table, out, "Marks", "|at,|label"))
         return;
-    for (size_t i = first_row(&table, record->mark_count); i < record->mark_count; i++) {
+    for (size_t i = first_shown(&table, record->mark_count); i < record->mark_count; i++) {
         at(&table, number, -1, record->marks[i]->time_ns);
-        row(&table, CELLS(record->marks[i]->label));
+        fill_row(&table, CELLS(record->marks[i]->label));
     }
     close_table(&table);
 }
@@ -251,7 +252,7 @@ static int more_bytes(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void write_stack(FILE *out, const struct vramgc_stack *stack) {
+static void html_stack(FILE *out, const struct vramgc_stack *stack) {
     fputs("<details>", out);
     html_format(out, "summary", "%s in %s %s: %s", show_bytes(stack->bytes).text,
                 show_count(stack->count).text, stack->count == 1 ? "request" : "requests",
@@ -267,7 +268,7 @@ static void write_stack(FILE *out, const struct vramgc_stack *stack) {
     fputs("</pre></details>\n", out);
 }
 
-static void write_stacks(FILE *out, const struct vramgc_file *file) {
+static void html_stacks(FILE *out, const struct vramgc_file *file) {
     const struct vramgc_stack *largest[VRAMGC_MAX_STACKS];
     for (size_t i = 0; i < file->stack_count; i++)
         largest[i] = &file->stacks[i];
@@ -276,7 +277,7 @@ static void write_stacks(FILE *out, const struct vramgc_file *file) {
     qsort(largest, file->stack_count, sizeof *largest, more_bytes);
     html_element(out, "h3", "Who asked the driver for most, by call stack");
     for (size_t i = 0; i < file->stack_count && i < MOST_STACKS; i++)
-        write_stack(out, largest[i]);
+        html_stack(out, largest[i]);
 }
 
 static int more_calls(const void *a, const void *b) {
@@ -285,7 +286,7 @@ static int more_calls(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void write_hooks(FILE *out, const struct vramgc_file *file) {
+static void html_hooks(FILE *out, const struct vramgc_file *file) {
     const struct vramgc_hook *most[VRAMGC_MAX_HOOKS];
     struct table table;
     for (size_t i = 0; i < file->hook_count; i++)
@@ -294,20 +295,20 @@ static void write_hooks(FILE *out, const struct vramgc_file *file) {
     fputs("<details><summary>Functions of CUDA that were called most</summary>", out);
     if (open_table(&table, out, "", "|function,calls,failed")) {
         for (size_t i = 0; i < file->hook_count && i < MOST_HOOKS && most[i]->calls > 0; i++)
-            row(&table, CELLS(most[i]->name, show_count(most[i]->calls).text,
-                              show_count(most[i]->failed).text));
+            fill_row(&table, CELLS(most[i]->name, show_count(most[i]->calls).text,
+                                   show_count(most[i]->failed).text));
         close_table(&table);
     }
     fputs("</details>\n", out);
 }
 
-static void write_settings(FILE *out, const struct vramgc_file *file) {
+static void html_settings(FILE *out, const struct vramgc_file *file) {
     struct table table;
     fputs("<details><summary>Settings in force</summary>", out);
     if (open_table(&table, out, "", "|setting,||value,|from")) {
         for (size_t i = 0; i < file->setting_count; i++)
-            row(&table,
-                CELLS(file->settings[i].name, file->settings[i].value, file->settings[i].origin));
+            fill_row(&table, CELLS(file->settings[i].name, file->settings[i].value,
+                                   file->settings[i].origin));
         close_table(&table);
     }
     fputs("</details>\n", out);
@@ -324,7 +325,7 @@ static void fact(FILE *out, const char *name, const char *value) {
     fputs("</tr>\n", out);
 }
 
-static void write_facts(FILE *out, const struct stats_file *record) {
+static void html_facts(FILE *out, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     char text[sizeof file->alloc_conf + sizeof file->alloc_conf_why + 4];
     char line[HOST_WORDS] = "";
@@ -350,17 +351,17 @@ void html_tables_write(FILE *out, const struct stats_file *record, size_t number
     const struct vramgc_file *file = record->file;
     fputs("<section class=\"process\">\n", out);
     html_format(out, "h2", "Process %" PRIu64, file->pid);
-    write_facts(out, record);
+    html_facts(out, record);
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present) {
-            write_device(out, record, i);
-            write_who(out, record, i);
+            html_device(out, record, i);
+            html_who(out, record, i);
         }
-    write_refusals(out, record, number);
-    write_reclaims(out, record, number);
-    write_marks(out, record, number);
-    write_stacks(out, file);
-    write_hooks(out, file);
-    write_settings(out, file);
+    html_refusals(out, record, number);
+    html_reclaims(out, record, number);
+    html_marks(out, record, number);
+    html_stacks(out, file);
+    html_hooks(out, file);
+    html_settings(out, file);
     fputs("</section>\n", out);
 }

@@ -24,7 +24,7 @@ static void write_gauge(struct emit *emit, const char *name, enum unit unit, con
     emit_close(emit);
 }
 
-static void write_stats(struct emit *emit, bool of_process, const void *stats) {
+static void stat_fields(struct emit *emit, bool of_process, const void *stats) {
     for (size_t i = 0; i < stat_count; i++) {
         const struct stat_info *stat = &stat_table[i];
         if ((stat->group == STAT_PROCESS_TOTAL) != of_process)
@@ -37,13 +37,13 @@ static void write_stats(struct emit *emit, bool of_process, const void *stats) {
     }
 }
 
-static void write_process_stats(struct emit *emit, const struct vramgc_process_stats *stats) {
+static void total_fields(struct emit *emit, const struct vramgc_process_stats *stats) {
     emit_open(emit, "totals", "figures kept once for the process");
-    write_stats(emit, true, stats);
+    stat_fields(emit, true, stats);
     emit_close(emit);
 }
 
-static void write_derived(struct emit *emit, const struct vramgc_device *device) {
+static void derived_fields(struct emit *emit, const struct vramgc_device *device) {
     emit_open(emit, "derived", "figures computed from the others; null where unknown");
     for (size_t i = 0; i < DERIVED_COUNT; i++) {
         struct derived figure = derived_figure((enum derived_id)i, device);
@@ -53,7 +53,7 @@ static void write_derived(struct emit *emit, const struct vramgc_device *device)
     emit_close(emit);
 }
 
-static void write_samples(struct emit *emit, const struct vramgc_device *device) {
+static void sample_fields(struct emit *emit, const struct vramgc_device *device) {
     const struct vramgc_sample *first = device->samples;
     const size_t stride = sizeof *first, count = device->sample_count;
     emit_open(emit, "samples", "the timeline, a column for each figure");
@@ -67,8 +67,8 @@ static void write_samples(struct emit *emit, const struct vramgc_device *device)
     emit_close(emit);
 }
 
-static void write_division(struct emit *emit, const char *name, const char *help,
-                           struct division division) {
+static void division_fields(struct emit *emit, const char *name, const char *help,
+                            struct division division) {
     emit_open_line(emit, name, help);
     emit_number(emit, "held_bytes", UNIT_BYTES, "by this process", division.held_bytes);
     emit_number_if(emit, "others_bytes", UNIT_BYTES, "by others and the driver", division.known,
@@ -77,7 +77,7 @@ static void write_division(struct emit *emit, const char *name, const char *help
     emit_close(emit);
 }
 
-static void write_other_card(struct emit *emit, const struct vramgc_other_card *card) {
+static void other_card_fields(struct emit *emit, const struct vramgc_other_card *card) {
     bool known = card->time_ns > 0;
     emit_open_line(
         emit, "other_card",
@@ -89,7 +89,7 @@ static void write_other_card(struct emit *emit, const struct vramgc_other_card *
     emit_close(emit);
 }
 
-static void write_floors(struct emit *emit, const struct vramgc_floors *floors) {
+static void floor_fields(struct emit *emit, const struct vramgc_floors *floors) {
     emit_open(emit, "floors", "how low live memory fell each time that much had been freed");
     emit_number(emit, "turns", UNIT_COUNT, "how often that was", floors->turns);
     emit_number(emit, "merged", UNIT_COUNT, "turns of which each floor is the lowest",
@@ -99,8 +99,8 @@ static void write_floors(struct emit *emit, const struct vramgc_floors *floors) 
     emit_close(emit);
 }
 
-static void write_libraries(struct emit *emit, const struct vramgc_file *file,
-                            const struct vramgc_device *device) {
+static void library_fields(struct emit *emit, const struct vramgc_file *file,
+                           const struct vramgc_device *device) {
     size_t used[VRAMGC_MAX_LIBRARIES] = {0}, count = 0;
     for (size_t i = 1; i < file->library_count; i++)
         if (device->of_libraries[i].peak > 0)
@@ -115,7 +115,7 @@ static void write_libraries(struct emit *emit, const struct vramgc_file *file,
     emit_close(emit);
 }
 
-static void write_owners(struct emit *emit, const struct vramgc_file *file, const char *name,
+static void owner_fields(struct emit *emit, const struct vramgc_file *file, const char *name,
                          const char *help, const struct vramgc_owners *owners) {
     emit_open(emit, name, help);
     emit_number(emit, "live_bytes", UNIT_BYTES, "of everybody together", owners->live_bytes);
@@ -124,7 +124,7 @@ static void write_owners(struct emit *emit, const struct vramgc_file *file, cons
 }
 
 /* Of this card; and who gave memory of it, of which peer_bytes tells how much. */
-static void write_limits(struct emit *emit, const struct vramgc_file *file,
+static void limit_fields(struct emit *emit, const struct vramgc_file *file,
                          const struct vramgc_device *device) {
     const struct vramgc_giver *giver = &device->giver;
     emit_number(emit, "headroom_bytes", UNIT_BYTES,
@@ -140,7 +140,7 @@ static void write_limits(struct emit *emit, const struct vramgc_file *file,
 }
 
 /* Of a list of one in the schema there is no record. */
-static void write_calls(struct emit *emit, const struct vramgc_file *file, const char *name,
+static void call_fields(struct emit *emit, const struct vramgc_file *file, const char *name,
                         const char *help, const struct vramgc_owners *owners,
                         const struct vramgc_owners *calls) {
     struct who_stack stack;
@@ -162,7 +162,7 @@ static void write_calls(struct emit *emit, const struct vramgc_file *file, const
     emit_close(emit);
 }
 
-static void write_device(struct emit *emit, const struct vramgc_file *file, size_t index) {
+static void device_fields(struct emit *emit, const struct vramgc_file *file, size_t index) {
     const struct vramgc_device *device = &file->devices[index];
     char capability[32];
     snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
@@ -175,53 +175,53 @@ static void write_device(struct emit *emit, const struct vramgc_file *file, size
               device->compute_major > 0 ? capability : NULL);
     emit_number_if(emit, "total_bytes", UNIT_BYTES, "memory of the device", device->total_bytes > 0,
                    device->total_bytes);
-    write_limits(emit, file, device);
-    write_stats(emit, false, &device->stats);
-    write_derived(emit, device);
-    write_division(emit, "division_at_peak",
-                   "the card when the process held most; the parts add up to total_bytes",
-                   division_at_peak(device));
-    write_division(emit, "division_at_end", "the card at the end; adds up to total_bytes",
-                   division_at_end(device));
+    limit_fields(emit, file, device);
+    stat_fields(emit, false, &device->stats);
+    derived_fields(emit, device);
+    division_fields(emit, "division_at_peak",
+                    "the card when the process held most; the parts add up to total_bytes",
+                    division_at_peak(device));
+    division_fields(emit, "division_at_end", "the card at the end; adds up to total_bytes",
+                    division_at_end(device));
     emit_number_if(
         emit, "rest_ns", UNIT_NS,
         "when the program last rested, or Python began to end, since the start of the record",
         device->rest.time_ns > 0, device->rest.time_ns);
-    write_division(emit, "division_at_rest", "the card then; adds up to total_bytes",
-                   division_at_rest(device));
-    write_libraries(emit, file, device);
+    division_fields(emit, "division_at_rest", "the card then; adds up to total_bytes",
+                    division_at_rest(device));
+    library_fields(emit, file, device);
     record_list_write(emit, &neighbour_type, file,
                       RECORDS_IN(device->neighbours.list, device->neighbours.count));
-    write_other_card(emit, &device->other_card);
-    write_floors(emit, &device->floors);
-    write_owners(emit, file, "owners_at_peak", "whose live memory was at its peak",
+    other_card_fields(emit, &device->other_card);
+    floor_fields(emit, &device->floors);
+    owner_fields(emit, file, "owners_at_peak", "whose live memory was at its peak",
                  &device->owners_at_peak);
-    write_owners(emit, file, "owners_at_oom", "whose it was at the latest out-of-memory",
+    owner_fields(emit, file, "owners_at_oom", "whose it was at the latest out-of-memory",
                  &device->owners_at_oom);
-    write_calls(emit, file, "calls_at_peak",
+    call_fields(emit, file, "calls_at_peak",
                 "live memory at its peak by who called whom; an owner alone: not known",
                 &device->owners_at_peak, &device->calls_at_peak);
-    write_calls(emit, file, "calls_at_oom", "the same at the latest out-of-memory",
+    call_fields(emit, file, "calls_at_oom", "the same at the latest out-of-memory",
                 &device->owners_at_oom, &device->calls_at_oom);
-    write_owners(emit, file, "owners_grown", "by how much more stayed with each than earlier",
+    owner_fields(emit, file, "owners_grown", "by how much more stayed with each than earlier",
                  &device->owners_grown);
     record_list_write(emit, &who_type, file, RECORDS_IN(device->who, device->who_count));
-    write_samples(emit, device);
+    sample_fields(emit, device);
     emit_close(emit);
 }
 
-static void write_devices(struct emit *emit, const struct vramgc_file *file) {
+static void devices_fields(struct emit *emit, const struct vramgc_file *file) {
     size_t used[VRAMGC_MAX_DEVICES] = {0}, count = 0;
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present)
             used[count++] = i;
     count = emit_list(emit, "devices", "those that the process used", count);
     for (size_t i = 0; i < count; i++)
-        write_device(emit, file, used[i]);
+        device_fields(emit, file, used[i]);
     emit_close(emit);
 }
 
-static void write_stacks(struct emit *emit, const struct vramgc_file *file) {
+static void stack_fields(struct emit *emit, const struct vramgc_file *file) {
     size_t count =
         emit_list(emit, "stacks", "call stacks that asked for memory", file->stack_count);
     for (size_t i = 0; i < count; i++) {
@@ -237,7 +237,7 @@ static void write_stacks(struct emit *emit, const struct vramgc_file *file) {
 
 /* The file names all functions of hooks.def, those too that are only called by vramgc itself or
  * whose calls are too many to be counted: a 0 would be untrue there. */
-static void write_hooks(struct emit *emit, const struct vramgc_file *file) {
+static void hook_fields(struct emit *emit, const struct vramgc_file *file) {
     const struct vramgc_hook *called[VRAMGC_MAX_HOOKS];
     size_t count = 0;
     for (size_t i = 0; i < file->hook_count; i++)
@@ -246,7 +246,7 @@ static void write_hooks(struct emit *emit, const struct vramgc_file *file) {
     record_list_write(emit, &hook_type, file, (struct record_list){called, count, 0});
 }
 
-static void write_end(struct emit *emit, const struct stats_file *record) {
+static void end_fields(struct emit *emit, const struct stats_file *record) {
     emit_open_line(emit, "end", "how the process ended");
     emit_text(emit, "how",
               "running; exited; killed: by a signal that the launcher saw, or the script that it "
@@ -260,7 +260,7 @@ static void write_end(struct emit *emit, const struct stats_file *record) {
     emit_close(emit);
 }
 
-static void write_head(struct emit *emit, const struct stats_file *record) {
+static void head_fields(struct emit *emit, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     emit_text(emit, "file", "the statistics file", record->path);
     emit_number(emit, "pid", UNIT_ID, "process id", file->pid);
@@ -280,7 +280,7 @@ static void write_head(struct emit *emit, const struct stats_file *record) {
                    file->python_ended_ns > 0, file->python_ended_ns);
     emit_number(emit, "before_ns", UNIT_NS, "how long the process had run as the record began",
                 file->before_ns);
-    write_end(emit, record);
+    end_fields(emit, record);
     emit_bool(emit, "stop_asked", "`vramgc run` saw Ctrl-C, or another signal that ends programs",
               file->stop_asked);
     emit_text(emit, "run_id", "of `vramgc run`", file->run_id);
@@ -300,25 +300,25 @@ static void write_entries(struct emit *emit, const struct record_type *type,
     record_list_write(emit, type, record->file, record_entries(record, type));
 }
 
-static void write_process(struct emit *emit, const struct stats_file *record) {
+static void process_fields(struct emit *emit, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     emit_open(emit, NULL, "one process that used CUDA");
-    write_head(emit, record);
-    write_process_stats(emit, &file->process);
+    head_fields(emit, record);
+    total_fields(emit, &file->process);
     host_fields(emit, &file->host);
     record_list_write(emit, &setting_type, file, RECORDS_IN(file->settings, file->setting_count));
-    write_devices(emit, file);
+    devices_fields(emit, file);
     write_entries(emit, &action_type, record);
     write_entries(emit, &refusal_type, record);
     write_entries(emit, &mark_type, record);
     write_entries(emit, &job_type, record);
-    write_stacks(emit, file);
+    stack_fields(emit, file);
     record_list_write(emit, &site_type, file, RECORDS_IN(file->sites, file->site_count));
-    write_hooks(emit, file);
+    hook_fields(emit, file);
     emit_close(emit);
 }
 
-static void write_launch(struct emit *emit, const struct launch_facts *launch) {
+static void launch_fields(struct emit *emit, const struct launch_facts *launch) {
     bool known = launch != NULL;
     int status = known ? launch->wait_status : 0;
     emit_open(emit, "run", "what `vramgc run` saw; all null in `vramgc report`");
@@ -333,7 +333,7 @@ static void write_launch(struct emit *emit, const struct launch_facts *launch) {
     emit_close(emit);
 }
 
-static void write_verdict(struct emit *emit, const struct verdict *verdict) {
+static void verdict_fields(struct emit *emit, const struct verdict *verdict) {
     char words[sizeof *verdict];
     struct text text = TEXT_IN(words);
     verdict_write(&text, verdict);
@@ -362,12 +362,12 @@ void report_fields_write(FILE *out, enum emit_format format, struct stats_file *
     emit_text(&emit, "name", "vramgc", "vramgc");
     emit_text(&emit, "version", "of vramgc", VRAMGC_VERSION);
     emit_close(&emit);
-    write_launch(&emit, launch);
+    launch_fields(&emit, launch);
     emit_open(&emit, "verdict", "what it means");
-    write_verdict(&emit, &verdict);
+    verdict_fields(&emit, &verdict);
     size_t items = emit_list(&emit, "processes", "a record for each process that used CUDA", count);
     for (size_t i = 0; i < items; i++)
-        write_process(&emit, records[i]);
+        process_fields(&emit, records[i]);
     emit_close(&emit);
     emit_end(&emit);
 }

@@ -69,8 +69,8 @@ static void write_edges(FILE *out, const char *left, const char *right) {
 
 /* When, and how long. The program runs before its first use of CUDA, too, where the record begins,
  * and with it the times below: told where that is not little, and there is room. */
-static void write_title(FILE *out, const struct launch_facts *launch,
-                        const struct stats_file *record) {
+static void summary_title(FILE *out, const struct launch_facts *launch,
+                          const struct stats_file *record) {
     enum { LITTLE = 10 };
     char line[SUMMARY_WIDTH + 1], when[SUMMARY_WIDTH], since[SUMMARY_WIDTH];
     struct text head = TEXT_IN(line), text = TEXT_IN(when), more = TEXT_IN(since);
@@ -88,7 +88,7 @@ static void write_title(FILE *out, const struct launch_facts *launch,
     fprintf(out, "%s%s\n", line, when);
 }
 
-static void write_process(FILE *out, const struct stats_file *record, const char *end) {
+static void write_process_line(FILE *out, const struct stats_file *record, const char *end) {
     char right[96];
     struct text text = TEXT_IN(right);
     text_format(&text, "pid %llu   %s", (unsigned long long)record->file->pid, end);
@@ -105,7 +105,7 @@ static bool ended_alike(const struct stats_file *record, int status) {
  * behind, or that Ctrl-C has reached, too, and that takes longer to end. */
 static void write_only_process(FILE *out, const struct stats_file *record,
                                const struct launch_facts *launch) {
-    write_process(out, record, summary_end(record).text);
+    write_process_line(out, record, summary_end(record).text);
     if (launch && (launch->interrupted || !ended_alike(record, launch->wait_status)))
         summary_line(out, "command  %s%s", show_command_end(launch).text,
                      record->state == PROCESS_RUNNING ? "; the process above runs on" : "");
@@ -120,7 +120,7 @@ static void write_process_row(FILE *out, const struct stats_file *record) {
     write_edges(out, record->file->command_line, right);
 }
 
-static size_t first_row(size_t count, const struct summary_style *style) {
+static size_t first_listed(size_t count, const struct summary_style *style) {
     return count > style->most_rows ? count - style->most_rows : 0;
 }
 
@@ -144,7 +144,7 @@ struct figure asker_pid(const struct vramgc_action *action) {
 }
 
 /* Of one that was only observed nothing went back. */
-static void write_action(FILE *out, const struct vramgc_action *a, bool observed) {
+static void list_action(FILE *out, const struct vramgc_action *a, bool observed) {
     const char *kind = stats_file_action_name(a->kind), *reason = stats_file_reason_name(a->reason);
     struct figure memory = show_bytes(minus_u64(a->before_bytes, a->after_bytes));
     char went[4 * sizeof memory.text];
@@ -162,13 +162,13 @@ static void write_action(FILE *out, const struct vramgc_action *a, bool observed
                      *a->asker_name ? a->asker_name : "a program", asker_pid(a).text);
 }
 
-static void write_actions(FILE *out, const struct stats_file *record,
-                          const struct summary_style *style) {
+static void list_actions(FILE *out, const struct stats_file *record,
+                         const struct summary_style *style) {
     size_t shown = 0, small = 0;
     bool all = style->most_rows == SIZE_MAX;
     for (size_t i = 0; i < record->action_count; i++)
         small += !all && is_small_reclaim(record, record->actions[i]);
-    size_t first = first_row(record->action_count - small, style);
+    size_t first = first_listed(record->action_count - small, style);
     if (record->action_count == 0)
         return;
     bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
@@ -180,7 +180,7 @@ static void write_actions(FILE *out, const struct stats_file *record,
                      small == 1 ? "one is" : "ones are");
     for (size_t i = 0; i < record->action_count; i++)
         if ((all || !is_small_reclaim(record, record->actions[i])) && shown++ >= first)
-            write_action(out, record->actions[i], observed);
+            list_action(out, record->actions[i], observed);
 }
 
 /* What came when asked for again lacked little; else as the verdict names it. */
@@ -209,9 +209,9 @@ static void write_asker(FILE *out, const struct vramgc_site *site) {
                  summary_who_name(site, SUMMARY_WIDTH - BEFORE - behind).text, comma, site->phase);
 }
 
-static void write_refusals(FILE *out, const struct stats_file *record,
-                           const struct summary_style *style) {
-    size_t first = first_row(record->refusal_count, style);
+static void list_refusals(FILE *out, const struct stats_file *record,
+                          const struct summary_style *style) {
+    size_t first = first_listed(record->refusal_count, style);
     if (record->refusal_count == 0)
         return;
     summary_line(out, "\nNO ROOM  %-9s %-3s %8s %8s %10s %s", "at", "gpu", "asked", "free",
@@ -227,9 +227,9 @@ static void write_refusals(FILE *out, const struct stats_file *record,
     }
 }
 
-static void write_marks(FILE *out, const struct stats_file *record,
-                        const struct summary_style *style) {
-    size_t first = first_row(record->mark_count, style);
+static void list_marks(FILE *out, const struct stats_file *record,
+                       const struct summary_style *style) {
+    size_t first = first_listed(record->mark_count, style);
     if (record->mark_count == 0)
         return;
     summary_line(out, "\nMARKS    %-10s %s", "at", "label");
@@ -240,7 +240,7 @@ static void write_marks(FILE *out, const struct stats_file *record,
 }
 
 /* What the program did between two rests. What Python left as it ended is nothing left by a job. */
-static void write_job(FILE *out, const struct vramgc_job *job, uint64_t python_ended_ns) {
+static void list_job(FILE *out, const struct vramgc_job *job, uint64_t python_ended_ns) {
     bool rested = !python_ended_ns || job->time_ns + job->took_ns <= python_ended_ns;
     summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %10s %9s",
                  show_clock(job->time_ns).text, (unsigned long long)job->device,
@@ -250,16 +250,16 @@ static void write_job(FILE *out, const struct vramgc_job *job, uint64_t python_e
                  show_known(rested && job->host_bytes > 0, job->host_bytes).text);
 }
 
-static void write_jobs(FILE *out, const struct stats_file *record,
-                       const struct summary_style *style) {
+static void list_jobs(FILE *out, const struct stats_file *record,
+                      const struct summary_style *style) {
     if (record->job_count == 0)
         return;
     summary_line(out, "\nJOBS     %-10s %-3s %5s %8s %10s %9s %10s %9s", "at", "gpu", "job", "took",
                  "peak live", "peak held", "live after", "RAM after");
-    size_t first = first_row(record->job_count, style);
+    size_t first = first_listed(record->job_count, style);
     write_omitted(out, first);
     for (size_t i = first; i < record->job_count; i++)
-        write_job(out, record->jobs[i], record->file->python_ended_ns);
+        list_job(out, record->jobs[i], record->file->python_ended_ns);
 }
 
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
@@ -302,7 +302,7 @@ static void write_mode(FILE *out, const struct vramgc_file *file) {
 }
 
 /* A path as a shell reads it, without the working directory, which the reader is in. */
-static void write_path(FILE *out, const char *path) {
+static void write_shell_path(FILE *out, const char *path) {
     char *folder = getcwd(NULL, 0);
     size_t length = folder ? strlen(folder) : 0;
     if (length > 1 && strncmp(path, folder, length) == 0 && path[length] == '/')
@@ -321,7 +321,7 @@ void summary_command(FILE *out, const char *command, struct stats_file *const *r
     fputs(command, out);
     for (size_t i = 0; i < count; i++) {
         fputc(' ', out);
-        write_path(out, records[i]->path);
+        write_shell_path(out, records[i]->path);
     }
     fputc('\n', out);
 }
@@ -348,7 +348,7 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
 }
 
 /* First, for many read no more. */
-static void write_verdict(FILE *out, const struct verdict *verdict) {
+static void summary_verdict(FILE *out, const struct verdict *verdict) {
     summary_wrapped(out, "VERDICT", verdict->what);
     summary_wrapped(out, "CAUSE", verdict->cause);
     summary_wrapped(out, "DO", verdict->todo);
@@ -371,8 +371,8 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         return;
     }
     const struct stats_file *told = records[verdict.record];
-    write_title(out, launch, told);
-    write_verdict(out, &verdict);
+    summary_title(out, launch, told);
+    summary_verdict(out, &verdict);
     if (count == 1)
         write_only_process(out, told, launch);
     for (size_t i = 0; count > 1 && i < count; i++)
@@ -387,11 +387,11 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
             device_table_write(out, told, i, all);
     summary_who(out, told, style->most_rows);
     host_block(out, told);
-    write_actions(out, told, style);
-    write_refusals(out, told, style);
-    write_marks(out, told, style);
+    list_actions(out, told, style);
+    list_refusals(out, told, style);
+    list_marks(out, told, style);
     if (all || record_grows(told))
-        write_jobs(out, told, style);
+        list_jobs(out, told, style);
     write_doubts(out, &told->file->process);
     if (style->next_commands)
         write_next(out, records, count, &verdict);

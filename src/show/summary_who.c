@@ -12,7 +12,7 @@
 /* The page is for people: five of them are most of the memory. */
 enum { SHOWN = 5 };
 
-static bool fits(struct who_name name, size_t columns) {
+static bool fits_columns(struct who_name name, size_t columns) {
     return !name.text[bytes_of_columns(name.text, columns)];
 }
 
@@ -23,7 +23,7 @@ static struct who_name shorten(struct vramgc_site *site, char part[64], size_t l
     char whole[64];
     text_copy(whole, sizeof whole, part);
     struct who_name name = who_name(site);
-    for (size_t kept = columns; !fits(name, columns) && kept >= least; kept--) {
+    for (size_t kept = columns; !fits_columns(name, columns) && kept >= least; kept--) {
         struct text text = text_in(part, sizeof whole);
         text_add_n(&text, whole, bytes_of_columns(whole, kept));
         text_add(&text, "..");
@@ -36,7 +36,7 @@ static struct who_name shorten(struct vramgc_site *site, char part[64], size_t l
 struct who_name summary_who_name(const struct vramgc_site *site, size_t columns) {
     enum { LEAST = 12 };
     struct who_name name = who_name(site);
-    if (!site || fits(name, columns))
+    if (!site || fits_columns(name, columns))
         return name;
     struct vramgc_site shorter = *site;
     const char *slash = strrchr(site->file, '/');
@@ -49,21 +49,21 @@ struct who_name summary_who_name(const struct vramgc_site *site, size_t columns)
 enum { OOM_COLUMNS = 10, REFUSAL_COLUMNS = 12, PHASE_COLUMNS = 12 };
 
 /* Of the columns of the moment of an out-of-memory there are none without one. */
-static void write_cells(FILE *out, const char *heading, const char *peak, int columns,
-                        const char *then, const char *phase, const char *name) {
+static void who_cells(FILE *out, const char *heading, const char *peak, int columns,
+                      const char *then, const char *phase, const char *name) {
     summary_line(out, "%-9s%9s%*s  %-*s %s", heading, peak, columns, columns ? then : "",
                  PHASE_COLUMNS, phase, name);
 }
 
 /* A phase of the user's own may be wider. */
-static void write_row(FILE *out, const struct who_row *row, int columns) {
+static void write_who_row(FILE *out, const struct who_row *row, int columns) {
     enum { BEFORE = 21 };
     struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
     struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
     const char *phase = row->site ? row->site->phase : "";
     size_t before = BEFORE + max_u64(strlen(phase), PHASE_COLUMNS) + (size_t)columns;
-    write_cells(out, "", peak.text, columns, then.text, phase,
-                summary_who_name(row->site, SUMMARY_WIDTH - before).text);
+    who_cells(out, "", peak.text, columns, then.text, phase,
+              summary_who_name(row->site, SUMMARY_WIDTH - before).text);
 }
 
 static uint64_t most_of(const struct who_row *row) {
@@ -71,7 +71,7 @@ static uint64_t most_of(const struct who_row *row) {
 }
 
 /* Who had most of the card when memory ran out may have had little at the peak. */
-static void sort(struct who_row *rows, size_t count) {
+static void sort_owners(struct who_row *rows, size_t count) {
     for (size_t i = 1; i < count; i++) {
         struct who_row row = rows[i];
         size_t to = i;
@@ -82,7 +82,7 @@ static void sort(struct who_row *rows, size_t count) {
 }
 
 /* What is not shown is part of the last row. */
-static void write_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
+static void who_of_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
     const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS], rest = {0};
     size_t count = who_rows(record->file, device, rows);
@@ -90,19 +90,19 @@ static void write_device(FILE *out, const struct stats_file *record, size_t inde
     int columns = !who_has_oom(device) ? 0 : went_on ? REFUSAL_COLUMNS : OOM_COLUMNS;
     if (count == 0)
         return;
-    sort(rows, count);
+    sort_owners(rows, count);
     fputc('\n', out);
-    write_cells(out, "WHO", "live peak", columns, went_on ? "at refusal" : "at OOM", "phase",
-                "Python function (where it begins)");
+    who_cells(out, "WHO", "live peak", columns, went_on ? "at refusal" : "at OOM", "phase",
+              "Python function (where it begins)");
     for (size_t i = 0; i < count; i++) {
         bool shown = i < most && rows[i].site;
         rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;
         rest.oom_bytes += shown ? 0 : rows[i].oom_bytes;
         if (shown)
-            write_row(out, &rows[i], columns);
+            write_who_row(out, &rows[i], columns);
     }
     if (rest.peak_bytes > 0 || rest.oom_bytes > 0)
-        write_row(out, &rest, columns);
+        write_who_row(out, &rest, columns);
     if (most == SIZE_MAX) {
         fputc('\n', out);
         graph_who(out, record, device, true);
@@ -126,6 +126,6 @@ static void write_rogues(FILE *out, const struct vramgc_file *file, size_t most)
 
 void summary_who(FILE *out, const struct stats_file *record, size_t most_rows) {
     for (size_t i = 0; i < record->file->device_count; i++)
-        write_device(out, record, i, most_rows == SIZE_MAX ? SIZE_MAX : SHOWN);
+        who_of_device(out, record, i, most_rows == SIZE_MAX ? SIZE_MAX : SHOWN);
     write_rogues(out, record->file, max_u64(most_rows, 20)); /* each is to be found */
 }

@@ -14,7 +14,7 @@
 
 enum { SHOWN_OWNERS = 4, PICTURE_ROWS = 3 };
 
-static int indent(int columns) {
+static int details_indent(int columns) {
     return page_is_narrow(columns) ? 2 : 11;
 }
 
@@ -27,7 +27,8 @@ struct owner {
 
 enum { MOST_OWNERS = VRAMGC_WHO_OWNERS + VRAMGC_MAX_OWNERS };
 
-static struct owner *find(struct owner *list, size_t count, const struct vramgc_site *site) {
+static struct owner *owner_of_site(struct owner *list, size_t count,
+                                   const struct vramgc_site *site) {
     for (size_t i = 0; i < count; i++)
         if (list[i].site == site)
             return &list[i];
@@ -44,7 +45,7 @@ static size_t list_owners(const struct vramgc_file *file, const struct vramgc_de
         list[count++] = (struct owner){&file->sites[who->sites[i]], who->bytes[i], 0};
     for (uint64_t i = 0; i < peak->count; i++) {
         const struct vramgc_site *site = &file->sites[peak->list[i].site];
-        struct owner *known = find(list, count, site);
+        struct owner *known = owner_of_site(list, count, site);
         if (known)
             known->peak_bytes = peak->list[i].bytes;
         else
@@ -53,11 +54,11 @@ static size_t list_owners(const struct vramgc_file *file, const struct vramgc_de
     return count;
 }
 
-static void write_owner(struct page *page, const struct owner *owner, int columns) {
+static void top_owner(struct page *page, const struct owner *owner, int columns) {
     struct page_line *line = page_add_line(page, PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     const char *phase = owner->site ? owner->site->phase : "";
-    text_format(&text, "%*s%9s ", indent(columns), "",
+    text_format(&text, "%*s%9s ", details_indent(columns), "",
                 owner->now_bytes ? show_bytes(owner->now_bytes).text : "-");
     if (!page_is_narrow(columns))
         text_format(&text, "%10s ", owner->peak_bytes ? show_bytes(owner->peak_bytes).text : "-");
@@ -67,7 +68,7 @@ static void write_owner(struct page *page, const struct owner *owner, int column
 }
 
 /* Of the latest look that is in the file: a run of many hours has one in a few minutes. */
-static void write_owners(struct page *page, const struct card_row *row, int columns) {
+static void top_owners(struct page *page, const struct card_row *row, int columns) {
     const struct vramgc_file *file = row->process->record->file;
     const struct vramgc_device *device = &file->devices[row->index];
     const struct vramgc_who *who = &device->who[minus_u64(device->who_count, 1)];
@@ -83,12 +84,12 @@ static void write_owners(struct page *page, const struct card_row *row, int colu
         page_add(page, PAGE_HEADING, "%20s %10s  WHOSE LIVE MEMORY (lately: within %s)", "LATELY",
                  "AT PEAK", show_time(max_u64(seconds, 1) * SECOND_NS).text);
     for (size_t i = 0; i < count && i < SHOWN_OWNERS; i++) {
-        write_owner(page, &list[i], columns);
+        top_owner(page, &list[i], columns);
         rest.now_bytes = minus_u64(rest.now_bytes, list[i].now_bytes);
         rest.peak_bytes = minus_u64(rest.peak_bytes, list[i].peak_bytes);
     }
     if (rest.now_bytes > 0 || rest.peak_bytes > 0)
-        write_owner(page, &rest, columns);
+        top_owner(page, &rest, columns);
 }
 
 /* ---- its whole run ---- */
@@ -100,17 +101,17 @@ static void write_picture(struct page *page, const struct card_row *row, int col
     struct figure age = show_time(minus_u64(clock_ns(), file->started_ns) / SECOND_NS * SECOND_NS);
     struct history_size size = {.rows = PICTURE_ROWS, .top_bytes = top_bytes};
     char picture[PICTURE_ROWS * PAGE_WIDEST];
-    size.columns = (size_t)(columns - indent(columns) - LABEL);
+    size.columns = (size_t)(columns - details_indent(columns) - LABEL);
     history_of_program(file, row->index, size, picture);
     for (size_t i = 0; i < size.rows && top_bytes > 0; i++) {
         struct page_line *line = page_add_line(page, PAGE_PLAIN);
         struct text text = TEXT_IN(line->text);
-        text_format(&text, "%*s|%.*s| %s", indent(columns), "", (int)size.columns,
+        text_format(&text, "%*s|%.*s| %s", details_indent(columns), "", (int)size.columns,
                     picture + i * size.columns,
                     i == 0               ? show_bytes(top_bytes).text
                     : i + 1 == size.rows ? age.text
                                          : "");
-        line->bar_begin = (size_t)indent(columns) + 1;
+        line->bar_begin = (size_t)details_indent(columns) + 1;
     }
 }
 
@@ -168,7 +169,7 @@ static void write_chosen(struct page *page, const struct top_view *view, const s
     struct text text = TEXT_IN(line);
     page_add_wrapped(page, PAGE_TITLE, 0, record->file->command_line, columns);
     write_usual(page, view, row, columns);
-    write_owners(page, row, columns);
+    top_owners(page, row, columns);
     if (!view->low)
         write_picture(page, row, columns);
     text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,

@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* Newest first; what is older than all of a full list is left out. */
-static size_t insert(struct top_event *events, size_t count, size_t most, struct top_event event) {
+static size_t insert_event(struct top_event *events, size_t count, size_t most,
+                           struct top_event event) {
     size_t place = count;
     while (place > 0 && events[place - 1].time_ns < event.time_ns)
         place--;
@@ -28,13 +29,13 @@ size_t top_events(const struct top_view *view, struct top_event *events, size_t 
             event.action = record->actions[j];
             event.time_ns = record->file->started_ns + event.action->time_ns;
             if (!is_small_reclaim(record, event.action))
-                count = insert(events, count, most, event);
+                count = insert_event(events, count, most, event);
         }
         event.action = NULL;
         for (size_t j = 0; j < record->refusal_count; j++) {
             event.refusal = record->refusals[j];
             event.time_ns = record->file->started_ns + event.refusal->time_ns;
-            count = insert(events, count, most, event);
+            count = insert_event(events, count, most, event);
         }
     }
     return count;

@@ -31,7 +31,7 @@ static uint64_t rested_ns(const struct vramgc_file *file) {
     return worked_ns ? minus_u64(clock_ns(), file->started_ns + worked_ns) : 0;
 }
 
-static struct text begin(struct top_hint *out, size_t *count) {
+static struct text begin_hint(struct top_hint *out, size_t *count) {
     struct top_hint *hint = &out[(*count)++];
     *hint = (struct top_hint){""};
     return TEXT_IN(hint->text);
@@ -67,7 +67,7 @@ static void say_idle(struct top_hint *out, size_t *count, const struct running_p
                 idle += cards->list[i].rows[j].idle_bytes;
     if (rest_ns < IDLE_NS || idle < VERDICT_IDLE_BYTES)
         return;
-    struct text text = begin(out, count);
+    struct text text = begin_hint(out, count);
     text_format(&text, "%s idle for %s", show_bytes(idle).text,
                 show_time(rest_ns / SECOND_NS * SECOND_NS).text);
     if (stats_file_setting_is(process->record, "lowvram", "0"))
@@ -76,10 +76,10 @@ static void say_idle(struct top_hint *out, size_t *count, const struct running_p
 
 /* What others gave, and what is left to them. */
 static void say_sharing(struct top_hint *out, size_t *count, const struct stats_file *record) {
-    struct text text = begin(out, count);
+    struct text text = begin_hint(out, count);
     if (!shared_card_say_limits(&text, &record->file->limits))
         --*count;
-    text = begin(out, count);
+    text = begin_hint(out, count);
     if (!shared_card_say_giver(&text, record->file))
         --*count;
 }
@@ -104,7 +104,7 @@ static void say_hang(struct top_hint *out, size_t *count, const struct running_p
     bool stopped = process_stat(process->pid).state == 'T', busy = keeps_busy(process, cards);
     if (!stopped && silent_ns < SILENT_NS && !(busy && rest_ns >= BUSY_NS))
         return;
-    struct text text = begin(out, count);
+    struct text text = begin_hint(out, count);
     if (stopped)
         text_format(&text, "is stopped, and keeps its memory: `kill -CONT %llu` lets it go on",
                     (unsigned long long)process->pid);
@@ -123,7 +123,7 @@ static bool is_gone(const struct running_process *process, uint64_t key) {
 
 static void say_parked(struct top_hint *out, size_t *count, const struct running_process *process) {
     const struct vramgc_file *file = process->record->file;
-    struct text text = begin(out, count);
+    struct text text = begin_hint(out, count);
     bool alone = is_gone(process, file->parker);
     if (file->parked == 1)
         text_format(&text, "parked, with %s in RAM; ", show_bytes(held_on_all_cards(file)).text);

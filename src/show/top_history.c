@@ -14,15 +14,15 @@ static uint64_t second_now(void) {
 }
 
 /* The count of cards: it was not seen yet. */
-static size_t index_of(const struct top_history *history, const char *bus_id) {
+static size_t history_index(const struct top_history *history, const char *bus_id) {
     size_t i = 0;
     while (i < history->count && strcmp(history->cards[i].bus_id, bus_id) != 0)
         i++;
     return i;
 }
 
-static struct history_card *find(struct top_history *history, const char *bus_id) {
-    size_t index = index_of(history, bus_id);
+static struct history_card *find_history(struct top_history *history, const char *bus_id) {
+    size_t index = history_index(history, bus_id);
     if (index < history->count)
         return &history->cards[index];
     if (history->count == VRAMGC_MAX_DEVICES)
@@ -113,7 +113,7 @@ static void note_card(struct history_card *of, const struct card *card, uint64_t
 void history_note(struct top_history *history, const struct cards *cards) {
     uint64_t now = second_now();
     for (size_t i = 0; i < cards->count; i++) {
-        struct history_card *of = find(history, cards->list[i].label.bus_id);
+        struct history_card *of = find_history(history, cards->list[i].label.bus_id);
         if (of)
             note_card(of, &cards->list[i], now);
     }
@@ -142,7 +142,7 @@ static struct history_second highest(const struct history_card *card, size_t col
 }
 
 /* The lowest row shows whatever programs hold, be it little. */
-static char letter_of(struct history_second most, uint64_t middle, bool lowest) {
+static char history_letter(struct history_second most, uint64_t middle, bool lowest) {
     static const char letters[] = "#:+o-";
     uint64_t live = most.tops[HISTORY_LIVE], held = most.tops[HISTORY_LIBS];
     for (size_t part = 0; part < HISTORY_PARTS; part++)
@@ -153,14 +153,14 @@ static char letter_of(struct history_second most, uint64_t middle, bool lowest) 
     return ' ';
 }
 
-static const struct history_card *card_of(const struct top_history *history,
-                                          const struct card *card) {
-    size_t index = index_of(history, card->label.bus_id);
+static const struct history_card *history_of(const struct top_history *history,
+                                             const struct card *card) {
+    size_t index = history_index(history, card->label.bus_id);
     return index < history->count ? &history->cards[index] : NULL;
 }
 
 uint64_t history_top_bytes(const struct top_history *history, const struct card *card) {
-    const struct history_card *of = card_of(history, card);
+    const struct history_card *of = history_of(history, card);
     struct history_second most = {0};
     uint64_t oldest = second_now() + 1 - HISTORY_MOST_SECONDS;
     for (size_t i = 0; of && i < HISTORY_MOST_SECONDS; i++)
@@ -179,11 +179,11 @@ static uint64_t middle_of(struct history_size size, size_t row) {
 
 bool history_row(const struct top_history *history, const struct card *card, size_t row,
                  struct history_size size, char *out) {
-    const struct history_card *of = card_of(history, card);
+    const struct history_card *of = history_of(history, card);
     if (!of || !card->row_count || !card->total_bytes)
         return false;
     for (size_t i = 0; i < size.columns; i++)
-        out[i] = letter_of(highest(of, i, size), middle_of(size, row), row + 1 == size.rows);
+        out[i] = history_letter(highest(of, i, size), middle_of(size, row), row + 1 == size.rows);
     out[size.columns] = 0;
     return true;
 }
@@ -191,7 +191,7 @@ bool history_row(const struct top_history *history, const struct card *card, siz
 bool history_busy_row(const struct top_history *history, const struct card *card,
                       struct history_size size, bool blocks, struct text *out) {
     static const char *const heights[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    const struct history_card *of = card_of(history, card);
+    const struct history_card *of = history_of(history, card);
     if (!of || !of->busy)
         return false;
     for (size_t i = 0; i < size.columns; i++) {
@@ -214,6 +214,6 @@ void history_of_program(const struct vramgc_file *file, size_t index, struct his
         struct history_second most = highest_between(file, index, begin_ns, begin_ns + step_ns);
         for (size_t row = 0; row < size.rows; row++)
             out[row * size.columns + i] =
-                letter_of(most, middle_of(size, row), row + 1 == size.rows);
+                history_letter(most, middle_of(size, row), row + 1 == size.rows);
     }
 }

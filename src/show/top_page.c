@@ -201,8 +201,8 @@ static void write_heading(struct page *page, bool rows, int columns) {
                 rows && !page_is_narrow(columns) ? "#live :idle +libs" : "");
 }
 
-static void write_row(struct page *page, const struct top_view *view, const struct card *card,
-                      const struct card_row *row, struct adding *adding, int columns) {
+static void top_row(struct page *page, const struct top_view *view, const struct card *card,
+                    const struct card_row *row, struct adding *adding, int columns) {
     bool chosen = row->process->pid == view->chosen_pid;
     struct page_line *line = page_add_line(page, chosen ? PAGE_CHOSEN : PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
@@ -222,8 +222,8 @@ static void write_row(struct page *page, const struct top_view *view, const stru
     add_program_parts(&bar, row);
 }
 
-static void write_part(struct page *page, const struct card *card, char sign, const char *name,
-                       uint64_t mib, char letter, uint64_t bytes, int columns) {
+static void top_part(struct page *page, const struct card *card, char sign, const char *name,
+                     uint64_t mib, char letter, uint64_t bytes, int columns) {
     struct page_line *line = page_add_line(page, PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%c%8s ", sign, "");
@@ -237,8 +237,8 @@ static void write_part(struct page *page, const struct card *card, char sign, co
     bar_add(&bar, letter, bytes);
 }
 
-static void write_others(struct page *page, const struct card *card, struct adding *adding,
-                         int columns) {
+static void top_others(struct page *page, const struct card *card, struct adding *adding,
+                       int columns) {
     for (size_t i = 0; i < card->other_count; i++) {
         const struct card_other *other = &card->others[i];
         char name[80];
@@ -246,18 +246,18 @@ static void write_others(struct page *page, const struct card *card, struct addi
         text_add(&text, other->name);
         if (other->pid)
             text_format(&text, ", pid %llu", (unsigned long long)other->pid);
-        write_part(page, card, '+', name, adding_mib(adding, other->bytes), 'o', other->bytes,
-                   columns);
+        top_part(page, card, '+', name, adding_mib(adding, other->bytes), 'o', other->bytes,
+                 columns);
     }
 }
 
-static void write_rest(struct page *page, const struct card *card, struct adding *adding,
-                       int columns) {
-    write_part(page, card, '+', card->named ? "driver and contexts" : "others and the driver",
-               adding_mib(adding, card->rest_bytes), card->named ? '-' : 'o', card->rest_bytes,
-               columns);
-    write_part(page, card, '+', "free", adding_mib(adding, card->free_bytes), 0, 0, columns);
-    write_part(page, card, '=', "card", adding->mib, 0, 0, columns);
+static void top_rest(struct page *page, const struct card *card, struct adding *adding,
+                     int columns) {
+    top_part(page, card, '+', card->named ? "driver and contexts" : "others and the driver",
+             adding_mib(adding, card->rest_bytes), card->named ? '-' : 'o', card->rest_bytes,
+             columns);
+    top_part(page, card, '+', "free", adding_mib(adding, card->free_bytes), 0, 0, columns);
+    top_part(page, card, '=', "card", adding->mib, 0, 0, columns);
 }
 
 /* A program's rows on cards further down have nothing below them. */
@@ -269,8 +269,8 @@ static bool is_first_row(const struct cards *cards, const struct card_row *row) 
     return false;
 }
 
-static void write_card(struct page *page, const struct top_view *view, const struct card *card,
-                       int columns) {
+static void top_card(struct page *page, const struct top_view *view, const struct card *card,
+                     int columns) {
     struct adding adding = {0};
     write_card_title(page, view, card, columns);
     bool drawn = write_history(page, view, card, columns);
@@ -279,16 +279,16 @@ static void write_card(struct page *page, const struct top_view *view, const str
     write_heading(page, card->row_count > 0, columns);
     for (size_t i = 0; i < card->row_count; i++) {
         const struct card_row *row = &card->rows[i];
-        write_row(page, view, card, row, &adding, columns);
+        top_row(page, view, card, row, &adding, columns);
         if (!is_first_row(&view->cards, row))
             continue;
         if (row->process->pid == view->chosen_pid)
             page->chosen = page->count - 1;
         top_details(page, view, row, columns);
     }
-    write_others(page, card, &adding, columns);
+    top_others(page, card, &adding, columns);
     if (card->known)
-        write_rest(page, card, &adding, columns);
+        top_rest(page, card, &adding, columns);
     page_add(page, PAGE_PLAIN, "%s", "");
 }
 
@@ -302,7 +302,7 @@ static void write_cards_without(struct page *page, const struct cards *cards, in
         page_add(page, PAGE_PLAIN, "%s", "");
 }
 
-static void write_cards(struct page *page, const struct top_view *view, int columns) {
+static void top_cards(struct page *page, const struct top_view *view, int columns) {
     bool sensors = view->cards.count == 0, found = top_found(view);
     page->glance = page->count;
     for (size_t i = 0; view->glance && i < view->cards.count; i++)
@@ -310,7 +310,7 @@ static void write_cards(struct page *page, const struct top_view *view, int colu
     for (size_t i = 0; i < view->cards.count; i++) {
         sensors = sensors || view->cards.list[i].sensors.known;
         if (!found || view->cards.list[i].row_count > 0)
-            write_card(page, view, &view->cards.list[i], columns);
+            top_card(page, view, &view->cards.list[i], columns);
     }
     if (found)
         write_cards_without(page, &view->cards, columns);
@@ -321,7 +321,7 @@ static void write_cards(struct page *page, const struct top_view *view, int colu
 
 /* ---- what happened last ---- */
 
-static void write_action(struct text *text, const struct vramgc_action *action, bool narrow) {
+static void top_action(struct text *text, const struct vramgc_action *action, bool narrow) {
     const char *kind = stats_file_action_name(action->kind);
     const char *reason = stats_file_reason_name(action->reason);
     text_format(text, narrow ? "%s " : "%-8s %-9s ", kind ? kind : "?", reason ? reason : "?");
@@ -336,14 +336,14 @@ static void write_action(struct text *text, const struct vramgc_action *action, 
                     show_time(action->took_ns).text);
 }
 
-static void write_refusal(struct text *text, const struct vramgc_refusal *refusal, bool narrow) {
+static void top_refusal(struct text *text, const struct vramgc_refusal *refusal, bool narrow) {
     text_format(text, "%-*s %s wanted, %s free%s", narrow ? 0 : 18,
                 refusal->reported == VRAMGC_REPORTED ? "OUT OF MEMORY" : "no room",
                 show_bytes(refusal->request_bytes).text, show_bytes(refusal->free_bytes).text,
                 refusal->granted ? "; granted later" : "");
 }
 
-static void write_events(struct page *page, const struct top_view *view, int columns) {
+static void top_event_lines(struct page *page, const struct top_view *view, int columns) {
     struct top_event events[MOST_EVENTS];
     bool narrow = page_is_narrow(columns);
     uint64_t now_ns = clock_ns();
@@ -357,9 +357,9 @@ static void write_events(struct page *page, const struct top_view *view, int col
         char what[120];
         struct text text = TEXT_IN(what);
         if (events[i].action)
-            write_action(&text, events[i].action, narrow);
+            top_action(&text, events[i].action, narrow);
         else
-            write_refusal(&text, events[i].refusal, narrow);
+            top_refusal(&text, events[i].refusal, narrow);
         if (narrow)
             page_add(page, PAGE_PLAIN, "%-9s %s",
                      show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
@@ -424,9 +424,9 @@ void top_page(struct page *page, const struct top_view *view, int columns) {
         page_add(page, PAGE_PLAIN, "%s", "");
     if (view->running.count == 0)
         say_none(page, view, columns);
-    write_cards(page, view, columns);
+    top_cards(page, view, columns);
     write_strangers(page, view, columns);
-    write_events(page, view, columns);
+    top_event_lines(page, view, columns);
     for (size_t i = 0; i < page->count; i++)
         page->lines[i].text[bytes_of_columns(page->lines[i].text, (size_t)columns)] = 0;
 }

@@ -15,7 +15,7 @@ const char *top_sort_name(enum top_sort sort) {
 
 static enum top_sort sort_order; /* for qsort, which passes nothing on */
 
-static uint64_t weight(const struct card_row *row) {
+static uint64_t sort_weight(const struct card_row *row) {
     return sort_order == TOP_BY_HELD   ? row->held_bytes
            : sort_order == TOP_BY_LIVE ? row->live_bytes
            : sort_order == TOP_BY_IDLE ? row->idle_bytes
@@ -23,7 +23,7 @@ static uint64_t weight(const struct card_row *row) {
 }
 
 static int heaviest_first(const void *a, const void *b) {
-    uint64_t x = weight(a), y = weight(b);
+    uint64_t x = sort_weight(a), y = sort_weight(b);
     const struct card_row *row = a, *other = b;
     if (x == y)
         return (row->process->pid > other->process->pid) -
