@@ -1,8 +1,12 @@
-/* process_stat.h: what the kernel tells of a process in /proc/PID/stat. */
+/* process_stat.h: what the kernel tells of a process in /proc/PID/stat, and in the words by which a
+ * person knows it which program it is: one rule for whatever shows, writes down or asks for it. */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/text.h"
 
 struct process_stat {
     char name[64]; /* as `ps -o comm` has it */
@@ -22,3 +26,19 @@ uint64_t process_start_ticks(uint64_t pid);
  * them, also when the id is given to one. 0: there is none. */
 uint64_t process_key(uint64_t pid);
 bool process_key_lives(uint64_t key);
+
+struct program_words {
+    char folder[256];    /* the last part: as a rule all that tells one web UI from another */
+    const char *command; /* of the command line: from the script on, "main.py --listen" */
+};
+struct program_words program_in(const char *command_line, const char *working_folder);
+
+/* So much of its command is its name: "main.py", "-m invokeai". */
+size_t program_name_length(const struct program_words *program);
+
+/* "FOLDER: " and so much of its command. */
+void program_say(struct text *out, const struct program_words *program, size_t length);
+
+/* "ComfyUI: main.py" where Python runs it, else what the kernel calls it; empty: there is no such
+ * process. */
+void program_of_process(uint64_t pid, char *name, size_t capacity);

@@ -1,12 +1,29 @@
 /* proof.h: the proof that a card with its driver bears the page engine: where `vramgc prove` keeps
- * it, and whether there is one. The library reads it once at start: libc only, nothing allocated.
+ * it, and whether there is one; and the driver's version as users know it: 580.82.07, where CUDA
+ * counts 13.0. The library reads it once at start: libc only, nothing allocated.
  * It must believe no file that others could have written. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/driver_version.h"
+#include "base/text.h"
+
+enum { DRIVER_VERSION_BYTES = 32 };
+
+/* Of the driver in the kernel; "" where it does not tell, as under WSL. */
+void driver_version_read(char *out, size_t capacity);
+
+/* The branch of drivers that brought this CUDA (13000): 580; 0: not known. */
+int driver_branch(int cuda_version);
+
+/* "580.82.07"; where that is "", "580" or "for CUDA 14.0". */
+void driver_version_say(struct text *text, int cuda_version, const char *version);
+
+/* "580.82.07 (CUDA 13.0)" and so on. */
+void driver_version_say_both(struct text *text, int cuda_version, const char *version);
+
+/* ---- the proof ---- */
 
 /* Its last line: a file that was cut short is no proof. */
 #define PROOF_END "\nend\n"

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "cli/diff_which.h"
 #include "read/derived.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "read/records.h"
 #include "show/device_table.h"
 #include "show/summary.h"

@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
-#include "read/kept.h"
 #include "read/records.h"
 #include "read/units.h"
 #include "base/base.h"

@@ -2,10 +2,9 @@
  * line. It judges no more than the report does. Others may have named the files: no name may
  * steer the terminal. */
 #include "cli/cli.h"
-#include "read/kept.h"
-#include "read/program.h"
+#include "read/records.h"
+#include "read/stats_file.h"
 #include "show/summary_lines.h"
-#include "show/terminal.h"
 #include "read/units.h"
 #include "judge/verdict.h"
 #include "base/base.h"

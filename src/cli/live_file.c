@@ -7,7 +7,7 @@
 #include "base/ring.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "read/running.h"
 
 #include <errno.h>

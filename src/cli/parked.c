@@ -2,10 +2,10 @@
 #include "cli/parked.h"
 
 #include "base/file.h"
-#include "base/peer_ask.h"
+#include "base/peer_file.h"
 #include "base/state_folder.h"
 #include "base/text.h"
-#include "read/card_reading.h"
+#include "read/cards.h"
 #include "read/running.h"
 #include "read/stats_file.h"
 #include "read/units.h"

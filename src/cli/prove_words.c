@@ -3,7 +3,7 @@
 #include "cli/prove_words.h"
 
 #include "base/clean_text.h"
-#include "base/driver_version.h"
+#include "base/proof.h"
 #include "prove/proof_file.h"
 #include "read/complain.h"
 #include "show/summary_lines.h"

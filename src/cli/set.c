@@ -9,7 +9,7 @@
 #include "cli/settings.h"
 #include "judge/who.h"
 #include "read/derived.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "read/units.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* top.c: the command `vramgc top`: who has the memory of the cards now. It reads what the programs
  * write down anyway, and sends them nothing but a signal that was asked for. */
 #include "cli/cli.h"
-#include "show/terminal.h"
+#include "show/summary_lines.h"
 #include "show/top_page.h"
 #include "cli/top_screen.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* top_end.c: see top_end.h. It must send nothing that was not asked for just before. */
 #include "cli/top_end.h"
 #include "show/summary_lines.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "base/process_stat.h"
 #include "base/text.h"
 

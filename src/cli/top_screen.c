@@ -5,7 +5,6 @@
 
 #include "cli/top_end.h"
 #include "show/summary_lines.h"
-#include "show/terminal.h"
 #include "base/base.h"
 #include "base/text.h"
 

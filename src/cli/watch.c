@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/park_idle.h"
 #include "cli/settings.h"
-#include "read/kept.h"
+#include "read/records.h"
 #include "read/running.h"
 #include "base/base.h"
 #include "base/parse.h"

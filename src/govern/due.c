@@ -2,7 +2,7 @@
  * somebody asked for memory. */
 #include "govern/due.h"
 
-#include "base/program_name.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 #include "govern/decay_thread.h"
 #include "govern/peer_programs.h"

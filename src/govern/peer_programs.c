@@ -4,9 +4,8 @@
 #include "govern/peer_programs.h"
 
 #include "base/log.h"
-#include "base/peer_ask.h"
+#include "base/peer_file.h"
 #include "base/process_stat.h"
-#include "base/program_name.h"
 #include "base/text.h"
 #include "card/reading.h"
 #include "govern/python.h"

@@ -3,7 +3,7 @@
 #include "govern/retry.h"
 
 #include "base/cancel.h"
-#include "base/peer_ask.h"
+#include "base/peer_file.h"
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/peer_programs.h"

@@ -7,7 +7,7 @@
 #include "judge/tally.h"
 #include "judge/verdict.h"
 #include "read/derived.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"

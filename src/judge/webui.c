@@ -2,7 +2,7 @@
  */
 #include "judge/webui.h"
 #include "base/base.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process_stat.h"
-#include "base/secrets.h"
+#include "base/clean_text.h"
 #include "base/state_folder.h"
 #include "base/text.h"
 #include "card/reading.h"

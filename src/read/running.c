@@ -2,10 +2,11 @@
  * is believed to be a process's only when it carries that process's start time: a child keeps the
  * mapping of a parent that is gone. */
 #include "read/running.h"
-#include "read/kept.h"
+#include "read/records.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 #include "base/file.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -23,6 +24,12 @@ struct candidate {
     char *path;
 };
 
+/* How busy a process kept the processors. */
+struct load {
+    uint64_t pid, start_ticks, worked_ticks, time_ns;
+    int percent;
+};
+
 static struct {
     struct candidate *list;
     size_t count;
@@ -30,6 +37,8 @@ static struct {
     uint64_t strangers[RUNNING_STRANGERS];
     size_t stranger_count;
     unsigned share;
+    struct load *loads; /* as running_note_load has last seen them */
+    size_t load_count;
 } self = {.share = 20};
 
 #define LEAST_PAUSE_NS (SECOND_NS / 2)
@@ -263,6 +272,40 @@ struct stats_file *running_with_mapping(uint64_t pid) {
     for (size_t i = 0; i < self.count && !record; i++)
         record = load_running(&self.list[i]);
     return record;
+}
+
+/* Linux counts time in hundredths of a second: two looks that follow each other at once say
+ * nothing. */
+static const struct load *load_before(const struct load *now) {
+    for (size_t i = 0; i < self.load_count; i++)
+        if (self.loads[i].pid == now->pid && self.loads[i].start_ticks == now->start_ticks)
+            return &self.loads[i];
+    return NULL;
+}
+
+static struct load load_of(uint64_t pid) {
+    struct process_stat stat = process_stat(pid);
+    struct load now = {pid, stat.start_ticks, stat.worked_ticks, clock_ns(), -1};
+    const struct load *then = load_before(&now);
+    if (!then)
+        return now;
+    if (now.time_ns - then->time_ns < LEAST_PAUSE_NS)
+        return *then;
+    double seconds = (double)(now.time_ns - then->time_ns) / (double)SECOND_NS;
+    double worked = (double)minus_u64(now.worked_ticks, then->worked_ticks);
+    now.percent = (int)(100 * worked / (double)sysconf(_SC_CLK_TCK) / seconds + 0.5);
+    return now;
+}
+
+void running_note_load(struct running *running) {
+    struct load *list = calloc(running->count + 1, sizeof *list);
+    for (size_t i = 0; list && i < running->count; i++) {
+        list[i] = load_of(running->list[i].pid);
+        running->list[i].cpu_percent = list[i].percent;
+    }
+    free(self.loads);
+    self.loads = list;
+    self.load_count = list ? running->count : 0;
 }
 
 void running_spare(unsigned share) {

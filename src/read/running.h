@@ -10,7 +10,7 @@
 struct running_process {
     uint64_t pid; /* as we number it: in a container it may have another number */
     struct stats_file *record;
-    int cpu_percent; /* of one processor; -1: not known. See processor.h */
+    int cpu_percent; /* of one processor, from one look to the next; -1: not known */
 };
 
 /* A program that uses CUDA without vramgc. */
@@ -42,6 +42,9 @@ void running_read_device(const struct running_process *process, size_t index);
 
 /* Whether it uses CUDA without vramgc, as strangers do; false also where that may not be read. */
 bool running_is_stranger(uint64_t pid);
+
+/* Sets cpu_percent of each program that was seen before. */
+void running_note_load(struct running *running);
 
 /* Longer from one look for new ones to the next: a look takes 1/share of the time at most. */
 void running_spare(unsigned share);

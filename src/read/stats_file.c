@@ -2,7 +2,6 @@
  * with SIGBUS when another program cuts the file meanwhile. */
 #include "read/stats_file.h"
 #include "read/clean.h"
-#include "read/timeline.h"
 #include "base/base.h"
 #include "base/clean_text.h"
 
@@ -350,4 +349,37 @@ static int weight_of(const struct vramgc_refusal *refusal) {
 const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
                                              const struct vramgc_refusal *refusal) {
     return !before || weight_of(refusal) >= weight_of(before) ? refusal : before;
+}
+
+/* ---- which program: by the record alone, for it may be gone, or another machine's ---- */
+
+struct program_words program_of(const struct vramgc_file *file) {
+    return program_in(file->command_line, file->working_folder);
+}
+
+void program_describe(const struct vramgc_file *file, struct text *out) {
+    struct program_words program = program_of(file);
+    program_say(out, &program, strlen(program.command));
+}
+
+void program_name(const struct vramgc_file *file, struct text *out) {
+    struct program_words program = program_of(file);
+    program_say(out, &program, program_name_length(&program));
+}
+
+bool program_is_called(const struct vramgc_file *file, const char *name) {
+    char words[PROGRAM_BYTES];
+    struct text text = TEXT_IN(words);
+    struct program_words program = program_of(file);
+    program_name(file, &text);
+    const char *script = words + (text.length - program_name_length(&program));
+    if (strncmp(script, "-m ", 3) == 0)
+        script += 3;
+    return strcasecmp(name, words) == 0 || strcasecmp(name, program.folder) == 0 ||
+           strcasecmp(name, script) == 0;
+}
+
+bool program_has_word(const struct vramgc_file *file, const char *word) {
+    return strcasestr(file->executable, word) || strcasestr(file->command_line, word) ||
+           strcasestr(file->working_folder, word);
 }

@@ -8,6 +8,7 @@
 
 #include "base/options.h"
 #include "base/process_stat.h"
+#include "base/text.h"
 #include "vramgc_format.h"
 
 /* What is known about how the process ended. */
@@ -105,3 +106,20 @@ static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {
  * PyTorch's, where there is any; others may do no harm. before may be NULL. */
 const struct vramgc_refusal *refusal_to_tell(const struct vramgc_refusal *before,
                                              const struct vramgc_refusal *refusal);
+
+/* ---- which program it is of, by the rule of base/process_stat.h ---- */
+
+struct program_words program_of(const struct vramgc_file *file);
+
+/* "ComfyUI: main.py --listen". */
+enum { PROGRAM_BYTES = 256 + sizeof((struct vramgc_file *)0)->command_line + 4 };
+void program_describe(const struct vramgc_file *file, struct text *out);
+
+/* "ComfyUI: main.py", without what it was told, which may be long. */
+void program_name(const struct vramgc_file *file, struct text *out);
+
+/* Whether it is called so: "ComfyUI: main.py", ComfyUI or main.py, in capital letters or not. */
+bool program_is_called(const struct vramgc_file *file, const char *name);
+
+/* Whether its name, folder or arguments have the word, in capital letters or not. */
+bool program_has_word(const struct vramgc_file *file, const char *word);

@@ -1,15 +1,181 @@
 /* device_table.c: see device_table.h. It shows figures and computes none; those come from
- * derived.h and device_rows.h. */
+ * derived.h. Of the moment of an out-of-memory it shows what the refusal tells. */
 #include "show/device_table.h"
-#include "read/derived.h"
-#include "show/device_rows.h"
 #include "show/graph.h"
 #include "show/summary_lines.h"
-
+#include "judge/who.h"
+#include "read/derived.h"
 #include "base/base.h"
 #include "base/text.h"
 
 #include <string.h>
+
+/* Of the requests for memory of the device that were not granted; NULL: there is none. */
+static const struct vramgc_refusal *latest_refusal(const struct stats_file *record, size_t index) {
+    const struct vramgc_refusal *latest = NULL;
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *refusal = record->refusals[i];
+        if (refusal->device == index && !refusal->granted && refusal->cause != VRAMGC_REFUSAL_HOST)
+            latest = refusal_to_tell(latest, refusal);
+    }
+    return latest;
+}
+
+static void add_device_row(struct device_table *table, enum row_group group, const char *label,
+                           struct figure peak, struct figure then, struct figure last) {
+    if (table->count == DEVICE_ROWS)
+        return;
+    struct device_row *row = &table->rows[table->count++];
+    *row = (struct device_row){.group = group, .peak = peak, .then = then, .last = last};
+    text_copy(row->label, sizeof row->label, label);
+}
+
+static struct division division_at_refusal(const struct vramgc_refusal *r) {
+    uint64_t used = r->held_bytes + r->free_bytes;
+    return (struct division){r->total_bytes > 0, r->held_bytes, minus_u64(r->total_bytes, used),
+                             r->free_bytes, r->total_bytes};
+}
+
+/* As figures, in the order of the rows. */
+struct division_figures {
+    struct figure held, others, free;
+};
+
+static struct division_figures show_division(struct division d, size_t kept) {
+    const uint64_t parts[] = {d.held_bytes, d.others_bytes, d.free_bytes};
+    const struct figure unknown = show_known(false, 0);
+    struct figure figures[ARRAY_LENGTH(parts)];
+    if (!d.known)
+        return (struct division_figures){show_bytes(d.held_bytes), unknown, unknown};
+    show_parts(parts, figures, ARRAY_LENGTH(parts), kept);
+    return (struct division_figures){figures[0], figures[1], figures[2]};
+}
+
+/* A cap that came while the program ran may be less than the program had. */
+static struct figure show_card(struct division d) {
+    return show_known(d.total_bytes > 0 && d.held_bytes <= d.total_bytes, d.total_bytes);
+}
+
+/* The verdict has what was held at the peak, and what was free at the out-of-memory. */
+static void add_division(struct device_table *table, const struct vramgc_device *device,
+                         const struct vramgc_refusal *refusal, struct division end) {
+    enum { HELD, OTHERS, FREE };
+    struct division at_oom = refusal ? division_at_refusal(refusal) : (struct division){0};
+    struct division at_peak = division_at_peak(device);
+    struct division_figures peak = show_division(at_peak, HELD), then = show_division(at_oom, FREE),
+                            last = show_division(end, HELD);
+    add_device_row(table, ROWS_OF_CARD, "held by this program", peak.held, then.held, last.held);
+    add_device_row(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
+                   last.others);
+    add_device_row(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
+    add_device_row(table, ROWS_OF_CARD, "= card", show_card(at_peak), show_card(at_oom),
+                   show_card(end));
+}
+
+/* A gauge of stats.def; each at its own highest moment. */
+static void add_gauge(struct device_table *table, const char *label, enum unit unit,
+                      struct vramgc_gauge gauge, struct figure then) {
+    add_device_row(table, ROWS_OF_ALLOCATOR, label, show_unit(unit, gauge.peak), then,
+                   show_unit(unit, gauge.current));
+}
+
+/* The row that was added last. */
+static void mark_detail(struct device_table *table, bool is_detail) {
+    table->rows[table->count - 1].is_detail = is_detail;
+}
+
+/* In mode compact what PyTorch has reserved is not memory: that is only behind what is live. What
+ * idle pages there are beside it lies anywhere, or nowhere: they wait for PyTorch's next block.
+ * Under cudaMallocAsync there are no segments, and our own pool reserves nothing for PyTorch. */
+static void add_allocator(struct device_table *table, const struct vramgc_device_stats *s,
+                          const struct vramgc_refusal *r) {
+    bool paged = s->page_bytes.peak > 0;
+    const struct figure unknown = show_known(false, 0);
+    if (!paged || s->segments.peak > 0) {
+        add_gauge(table, paged ? "reserved (addresses only)" : "reserved", UNIT_BYTES,
+                  s->reserved_bytes, show_known(r, r ? r->reserved_bytes : 0));
+        mark_detail(table, paged);
+    }
+    if (paged)
+        add_gauge(table, "physical pages, used or cached", UNIT_BYTES, s->page_bytes, unknown);
+    add_gauge(table, "allocated (live)", UNIT_BYTES, s->live_bytes,
+              show_known(r, r ? r->allocated_bytes : 0));
+    if (!paged && s->segments.peak > 0) { /* what lies in pools is not known block by block */
+        add_gauge(table, "idle pages", UNIT_BYTES, s->idle_bytes,
+                  show_known(r, r ? r->idle_bytes : 0));
+        add_gauge(table, "releasable by empty_cache", UNIT_BYTES, s->releasable_bytes, unknown);
+    }
+    if (s->segments.peak > 0) {
+        add_gauge(table, "segments", UNIT_COUNT, s->segments, unknown);
+        mark_detail(table, true);
+    }
+}
+
+/* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
+ * byte here and there. */
+static void add_beside(struct device_table *table, const char *label, struct vramgc_gauge gauge,
+                       struct figure then) {
+    const uint64_t least_bytes = (uint64_t)1 << 20;
+    if (gauge.peak >= least_bytes)
+        add_device_row(table, ROWS_BESIDE, label, show_bytes(gauge.peak), then,
+                       show_beside(gauge.current));
+}
+
+/* What each had at the out-of-memory is not known. A long name is cut. */
+static void add_libraries(struct device_table *table, const struct vramgc_file *file,
+                          const struct vramgc_device *device, const struct vramgc_gauge *last) {
+    enum { COLUMNS = 24 }; /* with what is before as wide as the longest other label */
+    for (uint64_t i = 1; i < file->library_count; i++) {
+        const char *name = library_name(file, i);
+        char label[sizeof table->rows[0].label];
+        struct text text = TEXT_IN(label);
+        if (!name || !library_shows(device, i))
+            continue;
+        text_add(&text, "of it: ");
+        text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
+        add_device_row(table, ROWS_BESIDE, label, show_bytes(last[i].peak), show_known(false, 0),
+                       show_bytes(last[i].current));
+    }
+}
+
+/* To who reads it as what is left the last column looks like a leak. */
+static void say_gone(struct device_table *table, const struct stats_file *record, uint64_t held) {
+    struct text text = TEXT_IN(table->gone);
+    if (record->state != PROCESS_RUNNING && record->state != PROCESS_REPLACED && held > 0)
+        text_add(&text, "all that the program held was freed when it ended");
+}
+
+bool device_went_on(const struct stats_file *record, size_t index) {
+    const struct vramgc_refusal *refusal = latest_refusal(record, index);
+    return refusal && refusal->reported == VRAMGC_WENT_ON;
+}
+
+const char *device_then(const struct stats_file *record, size_t index) {
+    return device_went_on(record, index) ? "at the refusal" : "at the out-of-memory";
+}
+
+void device_rows(const struct stats_file *record, size_t index, struct device_table *table) {
+    const struct vramgc_device *device = &record->file->devices[index];
+    const struct last_moment last = last_moment_of(device, record->state == PROCESS_RUNNING);
+    const struct vramgc_device_stats *s = last.stats;
+    const struct vramgc_refusal *r = latest_refusal(record, index);
+    const struct figure unknown = show_known(false, 0);
+    *table = (struct device_table){.has_refusal = r != NULL,
+                                   .went_on = device_went_on(record, index),
+                                   .last = last.name,
+                                   .then = device_then(record, index)};
+    say_gone(table, record, s->held_bytes.current);
+    add_division(table, device, r, last.division);
+    add_allocator(table, s, r);
+    add_beside(table, "held by other libraries", s->other_bytes,
+               show_known(r, r ? r->other_bytes : 0));
+    add_libraries(table, record->file, device, last.of_libraries);
+    add_beside(table, "stream-ordered pools", s->pool_bytes, unknown);
+    add_beside(table, "managed", s->managed_bytes, unknown);
+    add_beside(table, "pinned host memory", s->pinned_bytes, unknown);
+}
+
+/* ---- as text ---- */
 
 static void write_device_row(FILE *out, const struct device_table *table, const char *label,
                              const char *peak, const char *then, const char *last) {

@@ -1,5 +1,6 @@
-/* device_table.h: the part of the report about one card: who had it, the allocator's figures, and
- * the graph. */
+/* device_table.h: one card as rows: who had it, and the allocator's figures, at the peak, at the
+ * out-of-memory and at the end. Terminal, Markdown and HTML show the same rows; as text with the
+ * graph below. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,6 +10,37 @@
 #include "read/stats_file.h"
 #include "read/units.h"
 #include "base/text.h"
+
+enum { DEVICE_ROWS = 32 };
+
+enum row_group {
+    ROWS_OF_CARD,      /* they add up to the card */
+    ROWS_OF_ALLOCATOR, /* PyTorch's, each figure at its own peak */
+    ROWS_BESIDE,       /* what other code has */
+};
+
+struct device_row {
+    enum row_group group;
+    bool is_detail; /* for who wants to know all */
+    char label[48];
+    struct figure peak, then, last;
+};
+
+struct device_table {
+    bool has_refusal; /* false: no column of figures at the out-of-memory */
+    bool went_on;     /* as the alerts have it: that was none, for the work went on without */
+    const char *then; /* the head of that column, where there is room */
+    const char *last; /* the head of the last column: of which moment its figures are */
+    char gone[80];    /* a sentence: that these are no leak; empty: there is nothing to say */
+    size_t count;
+    struct device_row rows[DEVICE_ROWS];
+};
+
+void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
+
+/* went_on and then, for whoever shows no table. */
+bool device_went_on(const struct stats_file *record, size_t index);
+const char *device_then(const struct stats_file *record, size_t index);
 
 /* With cudaMallocAsync PyTorch itself counts no out-of-memory, and its hooks tell of none: "-". */
 struct figure show_ooms(const struct vramgc_file *file, uint64_t ooms);

@@ -1,7 +1,6 @@
 /* export_markdown.c: what a maintainer asks first, as a bug thread shows it, and the whole page
  * folded up below. No text of the program may become markup. */
 #include "show/export_formats.h"
-#include "show/device_rows.h"
 #include "show/device_table.h"
 #include "show/summary.h"
 #include "read/units.h"

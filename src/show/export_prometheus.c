@@ -2,9 +2,9 @@
  * what only grows, and a family's samples in one piece. A figure's meaning is that of the tables.
  */
 #include "show/export_formats.h"
-#include "read/program.h"
+#include "read/stats_file.h"
 #include "read/derived.h"
-#include "show/host_block.h"
+#include "show/record_fields.h"
 #include "show/summary.h"
 #include "judge/tally.h"
 #include "base/parse.h"
@@ -79,7 +79,7 @@ struct named {
 
 static struct named series_name(const struct vramgc_file *file) {
     struct named named;
-    struct program program = program_of(file);
+    struct program_words program = program_of(file);
     struct text name = TEXT_IN(named.name);
     const char *word = program.command;
     if (strncmp(word, "-m ", 3) == 0)

@@ -1,18 +1,65 @@
 /* html_tables.c: see html_tables.h. It shows figures and computes none; those come from
- * device_rows.h. */
+ * device_table.h. */
 #include "show/html_tables.h"
-#include "show/device_rows.h"
 #include "show/device_table.h"
-#include "show/host_block.h"
-#include "show/html_text.h"
 #include "show/summary.h"
-#include "read/units.h"
 #include "judge/who.h"
 #include "base/base.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void write_letters(FILE *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (strchr("<>&\"'", text[i]))
+            fprintf(out, "&#%d;", text[i]);
+        else
+            fputc(text[i], out);
+}
+
+void html_text(FILE *out, const char *text) {
+    write_letters(out, text, strlen(text));
+}
+
+static bool is_option(const char *word) {
+    word += strspn(word, "(`'\"");
+    return word[0] == '-' && (word[1] == '-' || islower((unsigned char)word[1]));
+}
+
+/* A browser would end a line behind the hyphens of --spill. */
+static void write_words(FILE *out, const char *text) {
+    static const char between[] = " \t\n";
+    while (*text) {
+        size_t length = strcspn(text, between);
+        size_t with_space = length + strspn(text + length, between);
+        bool option = is_option(text);
+        fputs(option ? "<span class=\"opt\">" : "", out);
+        write_letters(out, text, length);
+        fputs(option ? "</span>" : "", out);
+        write_letters(out, text + length, with_space - length);
+        text += with_space;
+    }
+}
+
+void html_element(FILE *out, const char *name, const char *text) {
+    fprintf(out, "<%s>", name);
+    write_words(out, text);
+    fprintf(out, "</%.*s>", (int)strcspn(name, " "), name);
+}
+
+void html_format(FILE *out, const char *name, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    html_element(out, name, text);
+}
+
+/* ---- a table ---- */
 
 /* Chosen: as much as is looked through in a page, of 1024, 256 and 192 that the file may have; the
  * report as JSON has all. */

@@ -218,6 +218,60 @@ FIELDS_OF(hook, "hooks",
     emit_number(emit, "failed", UNIT_COUNT, "that returned an error", r->failed);
 }
 
+/* ---- the host's memory ---- */
+
+#define FIGURE(name, help, none_is_0)                                                              \
+    { #name, help, offsetof(struct vramgc_host_look, name), none_is_0 }
+const struct host_figure host_figures[HOST_FIGURES] = {
+    FIGURE(anon_bytes, "resident and of no file", false),
+    FIGURE(shared_bytes, "resident and shared, as of /dev/shm", false),
+    FIGURE(file_bytes, "resident of files that are mapped; Linux takes it back", false),
+    FIGURE(swap_bytes, "swapped out", false),
+    FIGURE(limit_bytes, "least limit of its control group and of those that it is in", true),
+    FIGURE(group_bytes, "what counts against that, cached files among it", true),
+    FIGURE(total_bytes, "of the machine", true),
+    FIGURE(available_bytes, "of the machine, to be had without swapping", true),
+};
+#undef FIGURE
+
+uint64_t host_figure(const struct host_figure *figure, const struct vramgc_host_look *look) {
+    uint64_t value;
+    memcpy(&value, (const char *)look + figure->offset, sizeof value);
+    return value;
+}
+
+static void write_look(struct emit *emit, const char *name, const char *help,
+                       const struct vramgc_host_look *look) {
+    bool known = look->time_ns > 0;
+    emit_open(emit, name, help);
+    emit_number_if(emit, "time_ns", UNIT_NS, "since the start of the record", known, look->time_ns);
+    for (size_t i = 0; i < HOST_FIGURES; i++) {
+        const struct host_figure *figure = &host_figures[i];
+        uint64_t value = host_figure(figure, look);
+        emit_number_if(emit, figure->name, UNIT_BYTES, figure->help,
+                       known && (value || !figure->none_is_0), value);
+    }
+    emit_close(emit);
+}
+
+void host_fields(struct emit *emit, const struct vramgc_host *host) {
+    static const char *const lack[] = {
+        [VRAMGC_LACK_NONE] = "none", [VRAMGC_LACK_KILLED] = "killed"};
+    emit_open(emit, "host", "what it had of the host's memory; looked at once a second");
+    write_look(emit, "latest", "when last looked at", &host->latest);
+    write_look(emit, "at_peak", "when it had most, what was swapped with it and files without",
+               &host->peak);
+    emit_number_if(emit, "in_use_bytes", UNIT_BYTES,
+                   "what its allocator had given out when the program last rested",
+                   host->in_use_bytes > 0, host->in_use_bytes);
+    emit_text(emit, "after_latest",
+              "killed: after that Linux ended a process of its control group for lack of memory; "
+              "none: it did not; null: not known",
+              host->lack < ARRAY_LENGTH(lack) ? lack[host->lack] : NULL);
+    emit_text(emit, "call", "by which its allocator gave memory back; null: never", host->call);
+    emit_close(emit);
+}
+
 /* ---- lists ---- */
 
 struct record_list record_entries(const struct stats_file *record, const struct record_type *type) {

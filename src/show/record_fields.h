@@ -36,3 +36,16 @@ void record_list_write(struct emit *emit, const struct record_type *type,
 /* The fields that are named, separated by commas, in that order, as emit->only says. */
 void record_columns(struct emit *emit, const struct record_type *type, const char *names,
                     const struct vramgc_file *file, const void *record);
+
+/* Figures of the host's memory at a look, as everybody calls them. */
+struct host_figure {
+    const char *name, *help;
+    size_t offset; /* in struct vramgc_host_look */
+    bool none_is_0;
+};
+
+enum { HOST_FIGURES = 8 };
+extern const struct host_figure host_figures[HOST_FIGURES];
+uint64_t host_figure(const struct host_figure *figure, const struct vramgc_host_look *look);
+
+void host_fields(struct emit *emit, const struct vramgc_host *host);

@@ -2,7 +2,6 @@
  * derived.def. */
 #include "show/report_fields.h"
 #include "read/derived.h"
-#include "show/host_block.h"
 #include "show/record_fields.h"
 #include "judge/who.h"
 #include "base/parse.h"

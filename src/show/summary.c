@@ -2,11 +2,11 @@
 #include "show/summary.h"
 #include "judge/cause.h"
 #include "show/device_table.h"
-#include "show/host_block.h"
 #include "judge/growers.h"
 #include "show/summary_lines.h"
 #include "judge/who.h"
 #include "judge/verdict.h"
+#include "read/derived.h"
 #include "show/summary_who.h"
 #include "base/base.h"
 #include "base/text.h"
@@ -119,6 +119,82 @@ static void write_process_row(FILE *out, const struct stats_file *record) {
                 summary_end(record).text);
     write_edges(out, record->file->command_line, right);
 }
+
+/* ---- the host's memory: who reads a report asks for the card, so this stays short ---- */
+
+/* PyTorch alone, imported and with a tensor on the device, has 0.4 GiB. */
+#define WORTH_A_BLOCK_BYTES ((uint64_t)1 << 30)
+
+/* ComfyUI has some bytes page-locked: not worth a word. */
+#define WORTH_A_WORD_BYTES MEBIBYTE
+
+static struct vramgc_gauge pinned_of(const struct vramgc_file *file) {
+    struct vramgc_gauge sum = {0, 0};
+    for (size_t i = 0; i < file->device_count; i++) {
+        const struct vramgc_gauge *pinned = &file->devices[i].stats.pinned_bytes;
+        sum.current += pinned->current;
+        sum.peak = max_u64(sum.peak, pinned->peak); /* each at its own time: no sum */
+    }
+    return sum;
+}
+
+static void say_given_back(struct text *text, const struct vramgc_file *file) {
+    uint64_t heap = file->process.host_released_bytes, pinned = file->process.pinned_released_bytes;
+    uint64_t unused = file->process.host_unused_bytes;
+    bool of_heap = heap >= WORTH_A_WORD_BYTES, of_pinned = pinned >= WORTH_A_WORD_BYTES;
+    if (unused >= WORTH_A_WORD_BYTES)
+        text_format(text, " Without observe vramgc would have given back about %s by %s.",
+                    show_bytes(unused).text, file->host.call);
+    if (!of_heap && !of_pinned)
+        return;
+    text_add(text, " vramgc gave back ");
+    if (of_heap)
+        text_format(text, "%s by %s", show_bytes(heap).text,
+                    *file->host.call ? file->host.call : "its allocator");
+    if (of_pinned)
+        text_format(text, "%s%s by torch._C._host_emptyCache", of_heap ? ", " : "",
+                    show_bytes(pinned).text);
+    text_add(text, ".");
+}
+
+static void say_from_to(struct text *text, const char *of, const struct vramgc_gauge *gauge,
+                        const struct stats_file *record) {
+    text_format(text, "%s%s %s at the peak, %s %s.", text->length ? " " : "", of,
+                show_bytes(gauge->peak).text, show_beside(gauge->current).text,
+                record->state == PROCESS_RUNNING ? "now" : "at the end");
+}
+
+void host_words(struct text *text, const struct stats_file *record) {
+    const struct vramgc_host *host = &record->file->host;
+    struct vramgc_gauge ram = {ram_bytes(&host->latest), ram_bytes(&host->peak)};
+    struct vramgc_gauge pinned = pinned_of(record->file);
+    if (max_u64(ram.peak, pinned.peak) < WORTH_A_BLOCK_BYTES)
+        return;
+    if (host->latest.time_ns)
+        say_from_to(text, "RAM of the program:", &ram, record);
+    uint64_t in_use_bytes =
+        min_u64(host->in_use_bytes, ram.current); /* some of it may lie untouched */
+    if (in_use_bytes >= WORTH_A_BLOCK_BYTES)
+        text_format(text, " When it last rested %s of it were in use: no call gives that back.",
+                    show_bytes(in_use_bytes).text);
+    if (host->peak.swap_bytes)
+        text_format(text, " Swapped out at the peak: %s.", show_bytes(host->peak.swap_bytes).text);
+    if (pinned.peak >= WORTH_A_WORD_BYTES)
+        say_from_to(text, "Page-locked:", &pinned, record);
+    say_given_back(text, record->file);
+}
+
+static void write_host_block(FILE *out, const struct stats_file *record) {
+    char line[HOST_WORDS];
+    struct text text = TEXT_IN(line);
+    host_words(&text, record);
+    if (!text.length)
+        return;
+    fputc('\n', out);
+    summary_wrapped(out, "HOST", line);
+}
+
+/* ---- lists ---- */
 
 static size_t first_listed(size_t count, const struct summary_style *style) {
     return count > style->most_rows ? count - style->most_rows : 0;
@@ -386,7 +462,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         if (told->file->devices[i].present)
             device_table_write(out, told, i, all);
     summary_who(out, told, style->most_rows);
-    host_block(out, told);
+    write_host_block(out, told);
     list_actions(out, told, style);
     list_refusals(out, told, style);
     list_marks(out, told, style);

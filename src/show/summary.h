@@ -10,6 +10,7 @@
 #include "read/stats_file.h"
 #include "show/report_fields.h"
 #include "read/units.h"
+#include "base/text.h"
 
 struct summary_style {
     bool only_verdict;
@@ -43,3 +44,9 @@ struct figure asker_pid(const struct vramgc_action *action);
 
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
+
+/* What the program had of the host's memory, and what vramgc gave back; nothing where it had
+ * little.
+ */
+enum { HOST_WORDS = 768 };
+void host_words(struct text *text, const struct stats_file *record);

@@ -1,6 +1,6 @@
 /* summary_who.c: see summary_who.h. It shows figures and computes none but what it leaves out. */
 #include "show/summary_who.h"
-#include "show/device_rows.h"
+#include "show/device_table.h"
 #include "show/graph.h"
 #include "show/summary_lines.h"
 #include "read/units.h"

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "read/running.h"
 #include "base/text.h"
 
 enum page_style { PAGE_PLAIN, PAGE_TITLE, PAGE_HEADING, PAGE_CHOSEN };
@@ -72,3 +73,9 @@ struct bar {
 struct bar bar_begin(struct page_line *line, struct text text, uint64_t total_bytes,
                      size_t columns);
 void bar_add(struct bar *bar, char letter, uint64_t bytes);
+
+/* What a program is called in its row: exactly so many columns of "ComfyUI: main.py --listen".
+ * Where that of another program of the list would read the same, the folder that both have goes,
+ * and then the words that both have. */
+void top_program(struct text *out, const struct running *running,
+                 const struct running_process *process, size_t columns);

@@ -1,11 +1,9 @@
 /* top_page.c: see top_page.h. Figures of a card are whole MiB that add up as they are shown. It
  * must not print, and not ask the terminal anything. */
 #include "show/top_page.h"
-#include "show/top_details.h"
-#include "show/top_events.h"
-#include "show/top_program.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
+#include "show/top_details.h"
 #include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
@@ -320,6 +318,50 @@ static void top_cards(struct page *page, const struct top_view *view, int column
 }
 
 /* ---- what happened last ---- */
+
+struct top_event {
+    uint64_t time_ns; /* of CLOCK_MONOTONIC */
+    const struct running_process *process;
+    const struct vramgc_action *action; /* or */
+    const struct vramgc_refusal *refusal;
+};
+
+/* Newest first; what is older than all of a full list is left out. */
+static size_t insert_event(struct top_event *events, size_t count, size_t most,
+                           struct top_event event) {
+    size_t place = count;
+    while (place > 0 && events[place - 1].time_ns < event.time_ns)
+        place--;
+    if (place >= most)
+        return count;
+    size_t kept = count < most ? count : most - 1;
+    memmove(&events[place + 1], &events[place], (kept - place) * sizeof event);
+    events[place] = event;
+    return kept + 1;
+}
+
+/* The newest first; how many, at most so many. */
+static size_t top_events(const struct top_view *view, struct top_event *events, size_t most) {
+    size_t count = 0;
+    for (size_t i = 0; i < view->running.count; i++) {
+        const struct running_process *process = &view->running.list[i];
+        const struct stats_file *record = process->record;
+        struct top_event event = {.process = process};
+        for (size_t j = 0; j < record->action_count; j++) {
+            event.action = record->actions[j];
+            event.time_ns = record->file->started_ns + event.action->time_ns;
+            if (!is_small_reclaim(record, event.action))
+                count = insert_event(events, count, most, event);
+        }
+        event.action = NULL;
+        for (size_t j = 0; j < record->refusal_count; j++) {
+            event.refusal = record->refusals[j];
+            event.time_ns = record->file->started_ns + event.refusal->time_ns;
+            count = insert_event(events, count, most, event);
+        }
+    }
+    return count;
+}
 
 static void top_action(struct text *text, const struct vramgc_action *action, bool narrow) {
     const char *kind = stats_file_action_name(action->kind);

@@ -1,7 +1,7 @@
 /* top_view.c: see top_view.h. It must not print. */
 #include "show/top_view.h"
-#include "read/processor.h"
-#include "read/program.h"
+#include "read/running.h"
+#include "read/stats_file.h"
 #include "base/base.h"
 #include "base/text.h"
 
@@ -105,7 +105,7 @@ void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) 
     cards_free(&view->cards);
     running_free(running);
     *running = running_find();
-    processor_note(running);
+    running_note_load(running);
     keep_numbers(running, pids, pid_count);
     keep_word(view);
     keep_choice(view);

@@ -4,7 +4,6 @@
 
 #include "base/nvml.h"
 #include "base/process_stat.h"
-#include "base/program_name.h"
 #include "base/text.h"
 #include "cuda/real.h"
 #include "track/device.h"

@@ -1,7 +1,7 @@
 /* test_secrets.c: what is kept of a command line. */
 #include "unit.h"
 
-#include "base/secrets.h"
+#include "base/clean_text.h"
 
 #include <string.h>
 

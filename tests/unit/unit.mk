@@ -4,8 +4,8 @@
 
 # What the command says of a file.
 UNIT_JUDGE := $(wildcard src/judge/*.c src/read/*.c) \
-    $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c secrets.c state_folder.c lock.c ring.c control_group.c \
-    nvml.c process_stat.c program_name.c)
+    $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c state_folder.c lock.c ring.c control_group.c \
+    nvml.c process_stat.c)
 UNIT_LINK_JUDGE := -DVRAMGC_VERSION='"test"' -pthread -ldl
 
 UNIT_heap = $(wildcard src/heap/*.c)
@@ -23,7 +23,8 @@ UNIT_host_rule = src/host/rule.c
 UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c src/base/parse.c
 UNIT_peak = $(UNIT_JUDGE)
 UNIT_LINK_peak = $(UNIT_LINK_JUDGE)
-UNIT_webui = src/judge/webui.c src/read/program.c src/base/program_name.c src/base/process_stat.c src/base/text.c
+UNIT_webui = $(UNIT_JUDGE)
+UNIT_LINK_webui = $(UNIT_LINK_JUDGE)
 UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
 UNIT_phases = src/python/phases.c
@@ -36,8 +37,8 @@ UNIT_arena = src/vm/arena.c src/vm/tree.c
 UNIT_text = src/base/text.c
 UNIT_parse = src/base/parse.c
 UNIT_options = src/base/options.c src/base/parse.c src/base/text.c
-UNIT_secrets = src/base/secrets.c src/base/text.c
-UNIT_clean_text = src/base/clean_text.c
+UNIT_secrets = src/base/clean_text.c src/base/text.c
+UNIT_clean_text = src/base/clean_text.c src/base/text.c
 UNIT_log = src/base/clock.c src/base/log.c src/base/text.c src/base/clean_text.c
 UNIT_ledger = src/base/hashmap.c
 UNIT_LINK_ledger = -Wl,--wrap=mmap
@@ -51,8 +52,8 @@ UNIT_soft_oom = src/govern/soft_oom.c
 UNIT_python = src/govern/python.c src/python/python_api.c src/base/clock.c src/base/lock.c
 UNIT_CUDA_python = y
 UNIT_LINK_python = -pthread
-UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c src/base/driver_version.c
-UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c src/base/driver_version.c
+UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c src/base/proof.c src/base/state_folder.c
+UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c src/base/proof.c src/base/state_folder.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)

@@ -57,7 +57,7 @@ function make(name, className, ...children) {
     return element;
 }
 
-/* As html_text.c does: no line ends within an option. */
+/* As html_tables.c does: no line ends within an option. */
 function words(text) {
     return text.split(/(\s+)/).map(word => /^[(`'"]*-[-a-z]/.test(word) ? make("span", "opt", word) : word);
 }
