@@ -52,7 +52,7 @@ static inline uint64_t clock_read_ns(clockid_t clock) {
     return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
-/* What a test adds to the clock (clock.c); 0 in a program that is no test. */
+/* A test may add so much to the clock (clock.c); 0 in a program that is no test. */
 extern const _Atomic uint64_t *clock_ahead_ns;
 
 /* Of CLOCK_MONOTONIC. */

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-/* What cancel_restore needs. */
+/* Returns what cancel_restore needs. */
 static inline int cancel_disable(void) {
     int before = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);

@@ -116,7 +116,7 @@ static bool has_value(struct part part, size_t name) {
            is_secret((struct part){part.text, name});
 }
 
-/* What stands before the @ of an URL, from behind its "://". */
+/* The login of an URL, from behind its "://" to its @. */
 static size_t login_length(struct part part) {
     size_t login = 0;
     for (size_t i = 0; i < part.length && !strchr("/?#'\"", part.text[i]); i++)

@@ -18,7 +18,7 @@ struct control_group {
  * nothing is allocated. */
 struct control_group control_group_read(const char *root);
 
-/* What the programs of the same may still take, where files that Linux keeps only as long as nobody
- * needs the memory give way; UINT64_MAX: it has no limit. What Linux counts of it is not at hand:
- * not for each look. */
+/* How much the programs of the same may still take, where files that Linux keeps only as long as
+ * nobody needs the memory give way; UINT64_MAX: it has no limit. What Linux counts of it is not at
+ * hand: not for each look. */
 uint64_t control_group_room(const char *root);

@@ -36,7 +36,7 @@ static inline size_t file_read_start(const char *path, char *out, size_t capacit
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Whether the path is a link that is neither ours nor root's: where everybody may write, as in
+/* True: the path is a link that is neither ours nor root's: where everybody may write, as in
  * /tmp, any user can put one, to have us write to a file that he may not write to. */
 static inline bool file_is_planted(const char *path) {
     struct stat status;
@@ -44,7 +44,7 @@ static inline bool file_is_planted(const char *path) {
            status.st_uid != 0;
 }
 
-/* Whether something is there that is no plain file: a device, a pipe, a folder, and whatever
+/* True: something is there that is no plain file: a device, a pipe, a folder, and whatever
  * /dev/stderr may lead to. */
 static inline bool file_is_special(const char *path) {
     struct stat status;
@@ -52,7 +52,7 @@ static inline bool file_is_special(const char *path) {
     return device || (stat(path, &status) == 0 && !S_ISREG(status.st_mode));
 }
 
-/* Whether only we, or root, can have written what the status is of. */
+/* True: only we, or root, can have written what the status is of. */
 static inline bool file_is_trusted(const struct stat *status) {
     return (status->st_uid == geteuid() || status->st_uid == 0) &&
            !(status->st_mode & (S_IWGRP | S_IWOTH));
@@ -76,7 +76,7 @@ static inline bool file_is(int fd, struct file_id id) {
     return now.device == id.device && now.inode == id.inode;
 }
 
-/* Whether a file of that size may be written at all: else the kernel ends the process (SIGXFSZ). */
+/* True: a file of that size may be written at all; else the kernel ends the process (SIGXFSZ). */
 static inline bool file_size_allowed(uint64_t bytes) {
     struct rlimit limit;
     return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||

@@ -77,7 +77,7 @@ void option_refusal(const struct option_info *info, const char *typed, const cha
 size_t options_read(struct options *options, enum option_origin *origins, option_complain *complain,
                     void *context);
 
-/* Whether an entry of the environment, NAME=VALUE, has a name in VRAMGC_ that is no setting, nor
+/* True: an entry of the environment, NAME=VALUE, has a name in VRAMGC_ that is no setting, nor
  * one that vramgc sets for itself. */
 bool option_is_unknown(const char *entry);
 

@@ -277,7 +277,8 @@ uint64_t peer_ask_idle(struct peer_ask *ask) {
 
 /* --- to be parked --- */
 
-/* What the owner of a slot that may be parked holds of the card; 0: nothing, or it may not be. */
+/* How much the owner of a slot that may be parked holds of the card; 0: nothing, or it may not be.
+ */
 static uint64_t parkable_bytes(const struct peer_ask *ask, const struct peer_slot *slot) {
     uint64_t bytes = 1; /* it may not have told yet what it has taken */
     if (!slot || atomic_load(&slot->rests_since_ns) <= (ask->waits ? PEER_STAYS : PEER_WORKS) ||

@@ -63,7 +63,7 @@ _Atomic uint64_t *peer_file_waking(void);
 /* A card's number in the file: the same for all processes. 0: its bus id is not known. */
 uint64_t peer_file_card(const char *bus_id);
 
-/* Whether its owner is another process that lives; which. */
+/* True: its owner is another process that lives; and which. */
 bool peer_file_lives(const struct peer_slot *slot);
 uint64_t peer_file_pid(const struct peer_slot *slot);
 
@@ -83,7 +83,7 @@ struct peer_ask {
     uint64_t parks_pid, parks_bytes; /* whom peer_ask_turn asked last, and what that one holds */
 };
 
-/* What all of them have idle, and what those hold that may be parked. */
+/* How much all of them have idle, and how much those hold that may be parked. */
 uint64_t peer_idle_bytes(const struct peer_ask *ask);
 uint64_t peer_parkable_bytes(const struct peer_ask *ask);
 

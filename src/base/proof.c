@@ -111,7 +111,7 @@ static bool read_head(const char *path, char *head, size_t capacity) {
     return n > 0;
 }
 
-/* Whether a line of the head is "name value". */
+/* True: a line of the head is "name value". */
 static bool says(const char *head, const char *name, const char *value) {
     char line[PROOF_DRIVER_BYTES + 32];
     struct text text = TEXT_IN(line);

@@ -31,7 +31,7 @@ void driver_version_say_both(struct text *text, int cuda_version, const char *ve
 /* A card's number has 40 letters ("GPU-" and a UUID); a driver's version has under 20. */
 enum { PROOF_CARD_BYTES = 48, PROOF_DRIVER_BYTES = 64, PROOF_HEAD_BYTES = 1024 };
 
-/* What a proof is for. */
+/* A proof is for a card, its driver and an engine. */
 struct proof_key {
     char card[PROOF_CARD_BYTES];     /* "GPU-01020304-...", from its 16 bytes */
     char driver[PROOF_DRIVER_BYTES]; /* "13.0 580.82.07" */
@@ -53,10 +53,10 @@ enum proof_state {
     PROOF_PASSED,
 };
 
-/* What stands behind "unmap" where cuMemUnmap comes back only when running kernels are over. */
+/* Stands behind "unmap" where cuMemUnmap comes back only when running kernels are over. */
 #define PROOF_UNMAP_WAITS "waits for kernels"
 
-/* Whether processes leave the card and come back as they were; of several, the worst counts. */
+/* Do processes leave the card and come back as they were? Of several answers the worst counts. */
 enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
 
 struct proof {

@@ -15,7 +15,7 @@ bool state_folder_instead(char *path, size_t capacity);
  * afterwards. */
 bool state_folder_make(char *path);
 
-/* Whether no other user can put a file, or a link, there. */
+/* True: no other user can put a file, or a link, there. */
 bool state_folder_is_trusted(const char *path);
 
 /* The pattern of the statistics files in the folder, as VRAMGC_OUT has them. False: too long. */
@@ -30,9 +30,9 @@ enum state_place {
 /* The folder that this user's programs share, made if need be; only the user can write to it. */
 enum state_place state_folder_to_use(char *folder, size_t capacity);
 
-/* What VRAMGC_OUT stands for: for "auto", a pattern in a folder that is there then and that only
+/* The meaning of VRAMGC_OUT: for "auto", a pattern in a folder that is there then and that only
  * the user can write to; for /dev/null none; else the setting itself. */
 enum state_place state_pattern(const char *setting, char *pattern, size_t capacity);
 
-/* What the user is told of it, the pattern or file being `where`; empty: nothing. */
+/* The sentence for the user, the pattern or file being `where`; empty: nothing. */
 void state_place_note(enum state_place place, const char *where, char *note, size_t capacity);

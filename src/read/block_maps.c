@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a damaged file may make us allot: ten times as many as the heap is tested with. */
+/* The most that a damaged file may make us allot: ten times as many as the heap is tested with. */
 enum { MOST_BLOCKS = 10000000 };
 
 static FILE *open_map(const struct stats_file *record, size_t device, struct vramgc_map *head) {

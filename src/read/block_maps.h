@@ -22,5 +22,5 @@ struct block_maps block_maps_load(const struct stats_file *record);
 
 void block_maps_free(struct block_maps *maps);
 
-/* Whether there is one of any device. */
+/* True: there is one, of any device. */
 bool block_maps_exist(const struct stats_file *record);

@@ -221,7 +221,7 @@ static struct card_row *row_with(const struct card *card, uint64_t pid) {
     return NULL;
 }
 
-/* Whether NVML numbers processes as we do: in a container it does not. It knows none that holds
+/* True: NVML numbers processes as we do, which in a container it does not. It knows none that holds
  * nothing. */
 static bool knows_all_rows(const struct card *card, const struct card_reading *reading) {
     size_t known = 0, rows = 0;
@@ -243,13 +243,13 @@ static void name_others(struct card *card, const struct card_reading *reading) {
     }
 }
 
-/* What CUDA has of a card is a little less than what NVML has; of a part of it (MIG), much less. */
+/* CUDA has a little less of a card than NVML; of a part of it (MIG), much less. */
 static bool is_reading_of(const struct card_reading *reading, const struct card *card) {
     return reading->known && card->total_bytes >= reading->total_bytes / 8 * 7 &&
            card->total_bytes <= reading->total_bytes;
 }
 
-/* What the rows hold was read before: as it is by now, and whether that is the same. */
+/* The rows were read before: reads what they hold by now. True: that is the same. */
 static bool read_rows_again(struct card *card) {
     bool same = true;
     for (size_t i = 0; i < card->row_count; i++) {

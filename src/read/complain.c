@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What this turn, and the one before, have complained of: lines, each with its end before it, too.
+/* The complaints of this turn, and of the one before: lines, each with its end before it, too.
  * What finds no room is said again. */
 static struct { char now[16384], before[16384]; } self;
 

@@ -111,7 +111,7 @@ static uint64_t others_of(const struct vramgc_device_stats *s) {
     return others_then(s->others_bytes.current, s->used_bytes.current, s->held_bytes.current);
 }
 
-/* What others have is of an older moment than what is held: it gives way where both together are
+/* The reading of others is older than what is held: it gives way where both together are
  * more than the card. A reading of less than is held is of before, and tells of none. */
 static struct division divide(const struct vramgc_device *device,
                               const struct vramgc_device_stats *s, uint64_t held, uint64_t others) {

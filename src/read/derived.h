@@ -58,11 +58,11 @@ struct derived external_fragmentation(const struct vramgc_refusal *refusal);
  * without a hole, and where the request would have fitted into one, as another stream's. */
 struct derived fragmentation_index(const struct vramgc_refusal *refusal);
 
-/* What PyTorch held, at most: what others had is not its to give back. In mode compact what is
+/* PyTorch's part, at most: what others had is not its to give back. In mode compact what is
  * reserved is only addresses. */
 uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
 
-/* What the program holds now. The file may be that of a program that runs, as it lies. */
+/* All that the program holds now. The file may be that of a program that runs, as it lies. */
 uint64_t held_on_all_cards(const struct vramgc_file *file);
 
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
@@ -94,7 +94,7 @@ struct last_moment {
 };
 struct last_moment last_moment_of(const struct vramgc_device *device, bool runs);
 
-/* What the program had resident of the host's memory, but for files: nobody else can give it back.
+/* The program's resident part of the host's memory, but for files: nobody else can give it back.
  */
 static inline uint64_t ram_bytes(const struct vramgc_host_look *look) {
     return look->anon_bytes + look->shared_bytes;

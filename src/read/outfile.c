@@ -48,7 +48,7 @@ static bool folder_is_writable(const char *path) {
     return fine;
 }
 
-/* What the link at path leads to, seen from its folder; to be freed. */
+/* The path that the link leads to, seen from its folder; to be freed. */
 static char *behind_link(const char *path) {
     char target[PATH_MAX], *result = NULL;
     ssize_t length = readlink(path, target, sizeof target - 1);

@@ -18,8 +18,8 @@ bool outfile_open(struct outfile *file, const char *path, bool force);
 /* False after a complaint: not everything could be written; an old file is then left alone. */
 bool outfile_close(struct outfile *file);
 
-/* Whether path is a new file in a folder that can be written to, or a report of vramgc there. */
+/* True: path is a new file in a folder that can be written to, or a report of vramgc there. */
 bool outfile_may_write(const char *path);
 
-/* Whether outfile_open() would succeed; false after a complaint. Writes nothing. */
+/* True: outfile_open() would succeed; false after a complaint. Writes nothing. */
 bool outfile_check(const char *path, bool force);

@@ -29,8 +29,9 @@ struct running {
     size_t stranger_count;
 };
 
-/* What was found before is read again at each call; new ones are looked for at most a twentieth of
- * the time, since there may be many processes. To be given back; empty when memory is lacking. */
+/* Programs that were found before are read again at each call; new ones are looked for at most a
+ * twentieth of the time, since there may be many processes. To be given back; empty when memory is
+ * lacking. */
 struct running running_find(void);
 
 /* The record of one of them that has its file in its memory, so that all see what is written there;
@@ -40,7 +41,7 @@ struct stats_file *running_with_mapping(uint64_t pid);
 /* The device's figures as they are in its file by now. */
 void running_read_device(const struct running_process *process, size_t index);
 
-/* Whether it uses CUDA without vramgc, as strangers do; false also where that may not be read. */
+/* True: it uses CUDA without vramgc, as strangers do; false also where that may not be read. */
 bool running_is_stranger(uint64_t pid);
 
 /* Sets cpu_percent of each program that was seen before. */

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "vramgc_format.h"
 
-/* What is known about how the process ended. */
+/* How the process ended, as far as it is known. */
 enum process_state {
     PROCESS_RUNNING,  /* its pid lives, with the start time of the record */
     PROCESS_EXITED,   /* by exit or os._exit: see code */
@@ -42,7 +42,7 @@ struct stats_file {
  * this version. To be given back with stats_file_free(). No pointer may be NULL. */
 struct stats_file *stats_file_load(const char *path, char *error, size_t capacity);
 
-/* What the beginning of a file says. */
+/* The beginning of a file. */
 struct stats_peek {
     uint64_t pid, process_start, started_unix_ns, started_ns, latest_ns, end;
     bool went_wrong; /* PyTorch ran out of memory, or a signal that nobody sends by hand ended it */
@@ -55,7 +55,7 @@ bool stats_file_peek(const char *path, struct stats_peek *peek);
 /* record may be NULL. */
 void stats_file_free(struct stats_file *record);
 
-/* Whether the process of the record is there now. */
+/* True: the process of the record is there now. */
 bool stats_file_process_lives(const struct stats_file *record);
 
 /* Marks the records whose process went on in a later record of the list as replaced, and those that
@@ -81,23 +81,23 @@ const char *stats_file_hook_name(const struct vramgc_file *file, uint32_t hook);
  * does not name it. */
 const char *stats_file_setting(const struct stats_file *record, const char *name);
 
-/* Whether the file names it with that value. */
+/* True: the file names it with that value. */
 bool stats_file_setting_is(const struct stats_file *record, const char *name, const char *value);
 
-/* Whether PyTorch was told to make its segments expandable. */
+/* True: PyTorch was told to make its segments expandable. */
 bool stats_file_is_expandable(const struct vramgc_file *file);
 
-/* Whether the program's PyTorch is 2.minor or newer; false: the file does not tell. */
+/* True: the program's PyTorch is 2.minor or newer; false also where the file does not tell. */
 bool stats_file_torch_from(const struct vramgc_file *file, unsigned minor);
 
-/* What the mode became; MODE_AUTO: the file does not tell. */
+/* The mode in force; MODE_AUTO: the file does not tell. */
 enum option_mode stats_file_mode(const struct vramgc_file *file);
 
 /* Mode auto has found that this machine or program does not bear the page engine: neither a proof
  * nor asking for compact by name helps. */
 bool stats_file_bears_no_pages(const struct stats_file *record);
 
-/* Whether the process that began then is there now; start_ticks 0: nobody knows. */
+/* True: the process that began then is there now; start_ticks 0: nobody knows. */
 static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {
     return start_ticks != 0 && process_start_ticks(pid) == start_ticks;
 }
@@ -118,8 +118,8 @@ void program_describe(const struct vramgc_file *file, struct text *out);
 /* "ComfyUI: main.py", without what it was told, which may be long. */
 void program_name(const struct vramgc_file *file, struct text *out);
 
-/* Whether it is called so: "ComfyUI: main.py", ComfyUI or main.py, in capital letters or not. */
+/* True: it is called so, "ComfyUI: main.py", ComfyUI or main.py, in capital letters or not. */
 bool program_is_called(const struct vramgc_file *file, const char *name);
 
-/* Whether its name, folder or arguments have the word, in capital letters or not. */
+/* True: its name, folder or arguments have the word, in capital letters or not. */
 bool program_has_word(const struct vramgc_file *file, const char *word);

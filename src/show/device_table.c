@@ -111,8 +111,8 @@ static void add_allocator(struct device_table *table, const struct vramgc_device
     }
 }
 
-/* What beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins a
- * byte here and there. */
+/* Memory beside PyTorch's blocks has a line only where it amounts to something: PyTorch itself pins
+ * a byte here and there. */
 static void add_beside(struct device_table *table, const char *label, struct vramgc_gauge gauge,
                        struct figure then) {
     const uint64_t least_bytes = (uint64_t)1 << 20;
@@ -121,7 +121,7 @@ static void add_beside(struct device_table *table, const char *label, struct vra
                        show_beside(gauge.current));
 }
 
-/* What each had at the out-of-memory is not known. A long name is cut. */
+/* How much each had at the out-of-memory is not known. A long name is cut. */
 static void add_libraries(struct device_table *table, const struct vramgc_file *file,
                           const struct vramgc_device *device, const struct vramgc_gauge *last) {
     enum { COLUMNS = 24 }; /* with what is before as wide as the longest other label */
@@ -185,7 +185,7 @@ static void write_device_row(FILE *out, const struct device_table *table, const 
         summary_line(out, "%-33s %16s %14s", label, peak, last);
 }
 
-/* What adds up to the card has its sign in front. */
+/* Parts that add up to the card have their sign in front. */
 static void write_device_rows(FILE *out, const struct device_table *table, bool all) {
     enum row_group group = ROWS_OF_CARD;
     for (size_t i = 0; i < table->count; i++) {

@@ -64,15 +64,15 @@ static bool is_first(const struct records *records, size_t index) {
     return true;
 }
 
-/* What a program has now it has no longer once it has ended, so that sums are right; totals and
+/* A program that has ended has nothing now, so that sums are right; totals and
  * peaks stay. Of files that were named all is told. */
 static bool is_exported(const struct records *records, size_t index, bool of_now) {
     bool over = records->lately && records->list[index]->state != PROCESS_RUNNING;
     return is_first(records, index) && !(of_now && over);
 }
 
-/* What stays the same from run to run: of "/usr/bin/python3 -u launch.py --lowvram" launch.py, of
- * "python -m comfy.cli" comfy.cli. */
+/* The part that stays the same from run to run: of "/usr/bin/python3 -u launch.py --lowvram"
+ * launch.py, of "python -m comfy.cli" comfy.cli. */
 struct named {
     char name[64], folder[64];
 };
@@ -261,7 +261,7 @@ static uint64_t started_of(const struct vramgc_file *file) {
     return file->started_unix_ns;
 }
 
-/* What the report calls an out-of-memory, as alerts do. Without one there is no sample. */
+/* An out-of-memory as the report and alerts call it. Without one there is no sample. */
 static void write_latest_oom(FILE *out, const struct records *records) {
     const struct family family = {
         .name = "latest_oom_time_ns",
@@ -316,7 +316,7 @@ static void export_memory(FILE *out, const struct records *records) {
         }
 }
 
-/* What `vramgc set` changes while the program runs. */
+/* `vramgc set` changes them while the program runs. */
 static void export_limits(FILE *out, const struct records *records, bool cap) {
     const struct family family = {.name = cap ? "cap" : "headroom",
                                   .suffix = "_bytes",

@@ -31,7 +31,7 @@ static size_t column_of(uint64_t time_ns, uint64_t end_ns) {
     return place < (double)COLUMNS ? (size_t)place : COLUMNS - 1;
 }
 
-/* What Python frees as it ends is no work. */
+/* Memory that Python frees as it ends is no work. */
 static bool is_cut(const struct stats_file *record) {
     return record->file->python_ended_ns && record->state != PROCESS_RUNNING;
 }
@@ -166,7 +166,7 @@ static struct who_line *who_line_of(struct who_lines *lines, const struct vramgc
     return &lines->list[lines->count++];
 }
 
-/* What one point says, from its column until that of the next. */
+/* Notes one point, from its column until that of the next. */
 static void add_point(struct who_lines *lines, const struct vramgc_who *who, size_t from,
                       size_t until) {
     uint64_t bytes[MOST_LINES + 1] = {0}, rest = who->live_bytes;

@@ -191,7 +191,7 @@ static void draw_entry(FILE *out, struct entry *entry, bool *first) {
     *entry = (struct entry){0};
 }
 
-/* Whether both lie in one segment, or in two of which no line would tell one from the other. */
+/* True: both lie in one segment, or in two of which no line would tell one from the other. */
 static bool is_together(const struct vramgc_block *a, const struct vramgc_block *b,
                         uint64_t least) {
     return a->segment_address == b->segment_address ||

@@ -27,7 +27,7 @@ struct record_list {
 
 #define RECORDS_IN(array, count) ((struct record_list){(array), (count), sizeof *(array)})
 
-/* What struct stats_file lists, oldest first. */
+/* Those that struct stats_file lists, oldest first. */
 struct record_list record_entries(const struct stats_file *record, const struct record_type *type);
 
 void record_list_write(struct emit *emit, const struct record_type *type,

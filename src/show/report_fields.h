@@ -12,7 +12,7 @@
 
 enum { REPORT_SCHEMA = 1 };
 
-/* What the launcher knows and the files do not. */
+/* The launcher knows it, and the files do not. */
 struct launch_facts {
     const char *run_id;
     const char *command; /* arguments separated by one space */

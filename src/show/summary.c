@@ -259,7 +259,7 @@ static void list_actions(FILE *out, const struct stats_file *record,
             list_action(out, record->actions[i], observed);
 }
 
-/* What came when asked for again lacked little; else as the verdict names it. */
+/* A request that was granted when asked again lacked little; else as the verdict names it. */
 const char *summary_why(const struct stats_file *record, const struct vramgc_refusal *refusal) {
     static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
         [VRAMGC_REFUSAL_FULL] = "not enough memory",
@@ -315,7 +315,7 @@ static void list_marks(FILE *out, const struct stats_file *record,
                      record->marks[i]->label);
 }
 
-/* What the program did between two rests. What Python left as it ended is nothing left by a job. */
+/* A job is the work between two rests. What Python left as it ended is nothing left by a job. */
 static void list_job(FILE *out, const struct vramgc_job *job, uint64_t python_ended_ns) {
     bool rested = !python_ended_ns || job->time_ns + job->took_ns <= python_ended_ns;
     summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %10s %9s",

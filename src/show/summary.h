@@ -45,7 +45,7 @@ struct figure asker_pid(const struct vramgc_action *action);
 /* Below what the user finds worth a reclaim there is nothing to read, either. */
 bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
 
-/* What the program had of the host's memory, and what vramgc gave back; nothing where it had
+/* The program's part of the host's memory, and what vramgc gave back; nothing where it had
  * little.
  */
 enum { HOST_WORDS = 768 };

@@ -81,7 +81,7 @@ static void sort_owners(struct who_row *rows, size_t count) {
     }
 }
 
-/* What is not shown is part of the last row. */
+/* The last row has all that are not shown. */
 static void who_of_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
     const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS], rest = {0};

@@ -189,7 +189,7 @@ static void say_idle(struct top_hint *out, size_t *count, const struct running_p
         text_add(&text, "; `vramgc run --lowvram` would give it back");
 }
 
-/* What others gave, and what is left to them. */
+/* How much others gave, and how much is left to them. */
 static void say_sharing(struct top_hint *out, size_t *count, const struct stats_file *record) {
     struct text text = begin_hint(out, count);
     if (!shared_card_say_limits(&text, &record->file->limits))
@@ -309,7 +309,7 @@ static void write_usual(struct page *page, const struct top_view *view, const st
         page_add_cut(page, usual.text, columns);
 }
 
-/* What is of most use first: a terminal has 24 lines. */
+/* The most useful lines first: a terminal has 24. */
 static void write_chosen(struct page *page, const struct top_view *view, const struct card_row *row,
                          int columns) {
     const struct stats_file *record = row->process->record;

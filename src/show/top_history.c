@@ -33,7 +33,7 @@ static struct history_card *find_history(struct top_history *history, const char
     return card;
 }
 
-/* What the process had of a device at most in that time: the point in force when it begins, and
+/* The most that the process had of a device in that time: the point in force when it begins, and
  * those that lie in it. A timeline does not know what libraries had: what they have now. */
 static struct history_second highest_between(const struct vramgc_file *file, size_t index,
                                              uint64_t begin_ns, uint64_t end_ns) {
@@ -54,7 +54,7 @@ static struct history_second highest_between(const struct vramgc_file *file, siz
     return (struct history_second){.tops = {live, held - libs, held, held, held}};
 }
 
-/* What the programs held, by their own timelines. */
+/* The programs' parts, by their own timelines. */
 static struct history_second programs_in(const struct card *card, uint64_t second) {
     struct history_second sum = {.second = second};
     for (size_t i = 0; i < card->row_count; i++) {
@@ -74,7 +74,7 @@ static void raise_second(struct history_second *known, const struct history_seco
     known->busy = known->busy > seen->busy ? known->busy : seen->busy;
 }
 
-/* What the rest of the card had at a look, until the next one. */
+/* The rest of the card as at a look, until the next one. */
 static void add_rest(struct history_second *sum, const struct history_card *of) {
     sum->tops[HISTORY_OTHERS] += of->others_bytes;
     sum->tops[HISTORY_DRIVER] += of->others_bytes + of->driver_bytes;

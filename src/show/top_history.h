@@ -42,7 +42,8 @@ void history_note(struct top_history *history, const struct cards *cards);
  * other memory is others'. */
 void history_forget_programs(struct top_history *history);
 
-/* What is drawn: so many seconds, in as many columns or fewer; how much memory is as high. */
+/* The size of a picture: so many seconds, in as many columns or fewer; how much memory is as high.
+ */
 struct history_size {
     size_t rows, columns, seconds;
     uint64_t top_bytes;

@@ -58,7 +58,7 @@ void page_add_edges(struct page *page, enum page_style style, int columns, const
     text_format(&text, " %s", right);
 }
 
-/* What is said of a program stands behind its number. */
+/* Words about a program stand behind its number. */
 static int before_columns(int columns) {
     return page_is_narrow(columns) ? 0 : 9;
 }

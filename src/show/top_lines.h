@@ -42,7 +42,7 @@ void page_add(struct page *page, enum page_style style, const char *format, ...)
 /* Exactly so many columns of a text. */
 void page_pad(struct text *text, const char *word, size_t columns);
 
-/* What fits between the left and the right edge. */
+/* A line from the left to the right edge; the left text is cut. */
 void page_add_edges(struct page *page, enum page_style style, int columns, const char *left,
                     const char *right);
 
@@ -74,7 +74,7 @@ struct bar bar_begin(struct page_line *line, struct text text, uint64_t total_by
                      size_t columns);
 void bar_add(struct bar *bar, char letter, uint64_t bytes);
 
-/* What a program is called in its row: exactly so many columns of "ComfyUI: main.py --listen".
+/* The name of a program in its row: exactly so many columns of "ComfyUI: main.py --listen".
  * Where that of another program of the list would read the same, the folder that both have goes,
  * and then the words that both have. */
 void top_program(struct text *out, const struct running *running,

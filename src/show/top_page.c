@@ -96,7 +96,7 @@ static void write_glance(struct page *page, const struct card *card, int columns
 
 /* ---- a card ---- */
 
-/* What has no room is left out whole. */
+/* A figure that has no room is left out whole. */
 static void add_if_room(struct text *text, size_t room, const char *format, int figure) {
     char words[32];
     int length = snprintf(words, sizeof words, format, figure);

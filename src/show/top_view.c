@@ -90,7 +90,7 @@ static void keep_choice(struct top_view *view) {
     view->chosen_pid = runs ? view->chosen_pid : 0;
 }
 
-/* What was seen of the programs is of those with another word. */
+/* With another word to look for, other programs are seen. */
 static void note_history(struct top_view *view) {
     if (strcmp(view->history_filter, view->filter) != 0)
         history_forget_programs(&view->history);

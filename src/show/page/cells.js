@@ -30,7 +30,7 @@ function lackSays(wanted, lacking, total) {
         "; red: lacking, " + bytes(lacking) + (lacking > total ? ", of which one card's worth is drawn" : "");
 }
 
-/* What was lacking follows the card. */
+/* The part that was lacking follows the card. */
 function drawCells(view, parts, wanted, lacking) {
     const total = view.total || view.top, cell = cellBytes(total), cells = cellsOf(parts, total, cell);
     cells.push(...Array(Math.ceil(Math.min(lacking, total) / cell)).fill("refused"));

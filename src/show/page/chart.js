@@ -124,7 +124,7 @@ function drawSign(svg, event, x, y) {
                                   "stroke-width": event.hollow ? 1.2 : 2.4}));
 }
 
-/* What lasts: a job, pages that go one after another. */
+/* Things that last: a job, pages that go one after another. */
 function drawSpan(svg, scale, from, until, y, kind) {
     const x = scale.x(from), width = Math.max(1, scale.x(until) - x - 1);
     svg.append(drawn("rect", {x, y: y - 5, width, height: 10, rx: 2, class: kind, fill: colour(kind), "fill-opacity": 0.55}));

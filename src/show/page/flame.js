@@ -52,7 +52,7 @@ function flameName(node, outer, flame) {
     return Object.assign(name, {node});
 }
 
-/* What would be too narrow to be seen would only make the picture higher. */
+/* A call too narrow to be seen would only make the picture higher. */
 function flameBox(node, flame, least) {
     const box = make("div", "node", flameName(node, false, flame));
     box.style.flexGrow = node.bytes;

@@ -60,7 +60,7 @@ function addMap(events, map) {
         events.push({kind: "refused", ns: map.time_ns, map, text: "out of memory: " + bytes(map.request_bytes) + " wanted" + says});
 }
 
-/* What was wanted is drawn above what was in use; of a request that no card has room for, the beginning. */
+/* A request is drawn above what was in use; of a request that no card has room for, the beginning. */
 function topOf(total, refusals) {
     const wanted = [...refusals.values()].map(r => r.total_bytes - r.free_bytes + r.request_bytes);
     return Math.max(total, Math.min(1.25 * total, ...[Math.max(0, ...wanted)]));
@@ -105,7 +105,7 @@ function bandsOf(view) {
     return bands;
 }
 
-/* What Python frees as it ends is no work: the pictures end where it begins. null: not known. */
+/* Memory that Python frees as it ends is no work: the pictures end where it begins. null: not known. */
 function endingOf(process) {
     return process.end.how === "running" ? null : process.python_ended_ns;
 }
@@ -235,7 +235,7 @@ function momentAt(view, ns, near) {
     return best;
 }
 
-/* What was wanted then, but refused. */
+/* The bytes wanted then, but refused. */
 function wantedOf(moment) {
     const r = moment.event && moment.event.refusal;
     return r && hasParts(r) ? r.request_bytes : 0;
@@ -247,7 +247,7 @@ function wentOn(view) {
     return refused.length > 0 && refused.every(r => r.went_on);
 }
 
-/* What was neither free nor idle: as the verdict counts it. */
+/* All that was neither free nor idle: as the verdict counts it. */
 function lackingOf(moment) {
     const r = moment.event && moment.event.refusal;
     return r && hasParts(r) ? Math.max(0, r.request_bytes - r.free_bytes - r.idle_bytes) : 0;

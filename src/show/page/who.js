@@ -82,7 +82,7 @@ function drawWho(view) {
     drawFlames(view);
 }
 
-/* What each had at that point of the timeline: swatch, name, value. */
+/* Each one's part at that point of the timeline: swatch, name, value. */
 function whoAt(view, at) {
     return view.who.list.map(group => [swatch(group.colour, group.opacity),
                                        group.name === "all else" && !view.who.known[at] ? "not known of this moment" : group.name,
