@@ -1,16 +1,16 @@
 /* watch.c: see watch.h. It sends the programs nothing and never outlives what it was started for.
  */
-#include "cli/watch.h"
+#include "base/base.h"
+#include "base/parse.h"
+#include "base/process_stat.h"
 #include "cli/alert_commands.h"
 #include "cli/alert_try.h"
 #include "cli/cli.h"
 #include "cli/park_idle.h"
 #include "cli/settings.h"
+#include "cli/watch.h"
 #include "read/records.h"
 #include "read/running.h"
-#include "base/base.h"
-#include "base/parse.h"
-#include "base/process_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* An out-of-memory is told at the second of these looks; the library knows within a tenth of a
- * second whether it was one (track/oom_log.h). */
+ * second whether it was one (track/event_log.h). */
 #define LOOK_NS (SECOND_NS / 4)
 /* Programs begin seldom. */
 #define FIND_NS SECOND_NS

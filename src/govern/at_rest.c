@@ -8,9 +8,9 @@
 #include "host/allocator.h"
 #include "host/memory.h"
 #include "host/rule.h"
-#include "track/capture.h"
 #include "track/device.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 
 /* To read the process's processor time takes 0.3 us. */
 #define LOOK_NS (50 * MILLISECOND_NS)

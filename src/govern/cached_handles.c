@@ -4,12 +4,12 @@
 #include "govern/cached_handles.h"
 
 #include "base/lock.h"
+#include "card/generation.h"
 #include "cuda/capture_mode.h"
 #include "govern/reclaim.h"
+#include "track/device.h"
 #include "track/free_memory.h"
-#include "card/generation.h"
-#include "track/recording.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
 #include "track/thread.h"
 #include "track/vmm.h"
 

@@ -4,10 +4,10 @@
 #include "govern/cached_handles.h"
 #include "govern/reclaim.h"
 #include "govern/wakeup.h"
-#include "track/capture.h"
+#include "track/event_log.h"
 #include "track/free_memory.h"
-#include "track/reclaim_log.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 
 /* Shortest step of our thread, and the pause while anything is captured. How soon the GPU is asked
  * again where it has not finished: a hundredth of the cool-down. With twice or half of STEP_NS, or

@@ -10,11 +10,11 @@
 #include "govern/reclaim.h"
 #include "govern/trim.h"
 #include "python/names.h"
-#include "track/capture.h"
+#include "track/event_log.h"
 #include "track/free_memory.h"
 #include "track/mempool.h"
-#include "track/process_settings.h"
-#include "track/reclaim_log.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 
 /* Who asked for memory (vramgc_reclaim, or a library of the program's) waits for the GPU a fifth of
  * what a user notices, 0.1 s. */

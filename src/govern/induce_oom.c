@@ -9,13 +9,13 @@
 #include "govern/soft_oom.h"
 #include "govern/wakeup.h"
 #include "python/names.h"
-#include "track/capture.h"
 #include "track/block_map.h"
+#include "track/device.h"
+#include "track/event_log.h"
 #include "track/free_memory.h"
 #include "track/oom.h"
-#include "track/reclaim_log.h"
-#include "track/recording.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 #include "track/thread.h"
 
 static struct { atomic_bool broken; /* one once became a real error */ } self;

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "govern/mode_table.h"
 #include "govern/torch.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
 #include "track/thread.h"
 
 #include <string.h>

@@ -10,8 +10,7 @@
 #include "card/reading.h"
 #include "govern/python.h"
 #include "govern/wakeup.h"
-#include "track/process_settings.h"
-#include "track/while_parked.h"
+#include "track/process_state.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

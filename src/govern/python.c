@@ -10,8 +10,8 @@
 #include "python/phases_file.h"
 #include "python/python_api.h"
 #include "store/store.h"
-#include "track/process_settings.h"
-#include "track/recording.h"
+#include "track/device.h"
+#include "track/process_state.h"
 
 #include <limits.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 
 #include "card/threshold.h"
 #include "track/free_memory.h"
-#include "track/capture.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 
 static struct { struct reclaim devices[VRAMGC_MAX_DEVICES]; } self;
 CHILD_OPENS_EACH(self.devices);

@@ -11,12 +11,11 @@
 #include "govern/reclaim.h"
 #include "govern/trim.h"
 #include "govern/wakeup.h"
-#include "track/capture.h"
+#include "track/callers.h"
 #include "track/device.h"
 #include "track/free_memory.h"
-#include "track/libraries.h"
-#include "track/process_settings.h"
-#include "track/recording.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 #include "track/thread.h"
 
 /* What the engine keeps for PyTorch, or the driver's pool keeps, would have been enough. */

@@ -5,10 +5,10 @@
 
 #include "cuda/objects.h"
 #include "govern/reclaim.h"
-#include "track/capture.h"
 #include "track/free_memory.h"
 #include "track/mempool.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
+#include "track/stream.h"
 #include "track/thread.h"
 
 /* Waiting holds up the calling thread only. */

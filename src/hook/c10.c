@@ -5,11 +5,11 @@
 #include "base/text.h"
 #include "cuda/errors.h"
 #include "govern/induce_oom.h"
-#include "python/names.h"
 #include "hook/calls.h"
+#include "python/names.h"
 #include "serve/device_vm.h"
 #include "track/block.h"
-#include "track/recording.h"
+#include "track/device.h"
 #include "vm/vm.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };

@@ -3,9 +3,7 @@
 #include "hook/calls.h"
 #include "serve/async.h"
 #include "serve/serve.h"
-#include "track/call.h"
 #include "track/device.h"
-#include "track/recording.h"
 #include "track/thread.h"
 
 THREAD_LOCAL struct hook_state hook_state;

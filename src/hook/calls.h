@@ -13,12 +13,11 @@
 #include "serve/device_vm.h"
 #include "serve/serve.h"
 #include "track/alloc.h"
-#include "track/capture.h"
+#include "track/callers.h"
 #include "track/free_memory.h"
-#include "track/libraries.h"
 #include "track/oom.h"
+#include "track/process_state.h"
 #include "track/stream.h"
-#include "track/while_parked.h"
 
 _Static_assert((int)cudaSuccess == (int)CUDA_SUCCESS &&
                    (int)cudaErrorMemoryAllocation == (int)CUDA_ERROR_OUT_OF_MEMORY,

@@ -2,7 +2,7 @@
  * everything is dropped at once, and when the driver must not be disturbed. */
 #include "hook/calls.h"
 #include "process/reset.h"
-#include "track/context.h"
+#include "track/alloc.h"
 #include "track/oom.h"
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) {
@@ -102,7 +102,7 @@ CUresult cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *a, unsigned f, CUdevice
     hook_enter(ID_##symbol);                                                                       \
     CUresult result = real ? real(c) : MISSING_CUDA;                                               \
     if (result == CUDA_SUCCESS)                                                                    \
-        context_gone(c);                                                                           \
+        alloc_context_gone(c);                                                                     \
     hook_leave();                                                                                  \
     return result
 

@@ -3,11 +3,10 @@
  * call that is hooked too, and one allocation must not count twice. */
 #pragma once
 
+#include "card/generation.h"
 #include "cuda/objects.h"
 #include "cuda/real.h"
 #include "process/start.h"
-#include "track/call.h"
-#include "card/generation.h"
 #include "track/thread.h"
 
 #define EXPORT __attribute__((visibility("default")))

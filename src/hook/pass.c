@@ -2,7 +2,7 @@
  * only tell of it. They must change nothing. */
 #include "hook/hook.h"
 #include "track/alloc.h"
-#include "track/while_parked.h"
+#include "track/process_state.h"
 
 #define HOOK(library, result, symbol, parameters, arguments)
 #define PASS(library, result, symbol, parameters, arguments)                                       \

@@ -8,8 +8,7 @@
 #include "hook/calls.h"
 #include "serve/async.h"
 #include "track/block.h"
-#include "track/call.h"
-#include "track/recording.h"
+#include "track/device.h"
 #include "track/thread.h"
 
 cudaError_t cudaMalloc(void **p, size_t n) {

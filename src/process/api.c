@@ -5,8 +5,7 @@
 #include "govern/wakeup.h"
 #include "track/block_map.h"
 #include "track/device.h"
-#include "track/recording.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
 #include "vramgc.h"
 
 #include <errno.h>

@@ -1,17 +1,18 @@
 /* start.c: when recording begins and ends. Begins: at the first use of CUDA, never before, so that
  * the many processes of a web UI that do not use it stay silent, make no file and start no thread.
  * Ends: with the process, or in a forked child, where the parent's device does not exist. */
-#include "process/start.h"
 #include "process/machine.h"
+#include "process/start.h"
 
 #include "base/cancel.h"
+#include "base/clean_text.h"
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/process_stat.h"
-#include "base/clean_text.h"
 #include "base/state_folder.h"
 #include "base/text.h"
+#include "card/generation.h"
 #include "card/reading.h"
 #include "cuda/objects.h"
 #include "cuda/real.h"
@@ -23,11 +24,9 @@
 #include "govern/reclaim.h"
 #include "python/python_api.h"
 #include "serve/serve.h"
+#include "track/callers.h"
 #include "track/device.h"
-#include "card/generation.h"
-#include "track/recording.h"
-#include "track/process_settings.h"
-#include "track/stack.h"
+#include "track/process_state.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -8,11 +8,10 @@
 #include "govern/mode.h"
 #include "python/names.h"
 #include "serve/device_vm.h"
-#include "track/capture.h"
-#include "track/context.h"
+#include "track/device.h"
 #include "track/mempool.h"
 #include "track/oom.h"
-#include "track/recording.h"
+#include "track/stream.h"
 #include "vm/pool.h"
 
 static struct {

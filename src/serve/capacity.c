@@ -8,8 +8,8 @@
 #include "base/cancel.h"
 #include "govern/cached_handles.h"
 #include "govern/retry.h"
-#include "track/capture.h"
-#include "track/recording.h"
+#include "track/device.h"
+#include "track/stream.h"
 #include "track/thread.h"
 #include "vm/vm.h"
 

@@ -9,12 +9,11 @@
 #include "govern/retry.h"
 #include "govern/wakeup.h"
 #include "serve/sharing.h"
-#include "track/call.h"
-#include "track/capture.h"
-#include "track/context.h"
+#include "track/device.h"
 #include "track/oom.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
 #include "track/stream.h"
+#include "track/thread.h"
 
 /* Before other threads can see it: from its first page on it asks every stream. */
 static struct vm *open_engine(struct device *device) {

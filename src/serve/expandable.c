@@ -13,11 +13,9 @@
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
 #include "serve/sharing.h"
-#include "track/oom.h"
-#include "track/capture.h"
-#include "track/context.h"
 #include "track/device.h"
-#include "track/recording.h"
+#include "track/oom.h"
+#include "track/stream.h"
 #include "track/thread.h"
 
 /* PyTorch asks for one kind on each device. The tag of a virtual handle begins at bit 48. */

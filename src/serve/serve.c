@@ -9,9 +9,9 @@
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
 #include "serve/sharing.h"
-#include "track/capture.h"
 #include "track/device.h"
 #include "track/oom.h"
+#include "track/stream.h"
 #include "track/thread.h"
 #include "vm/vm.h"
 

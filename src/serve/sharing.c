@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "track/device.h"
-#include "track/recording.h"
 #include "track/vmm.h"
 
 static struct {

@@ -6,12 +6,10 @@
 #include "base/hashmap.h"
 #include "base/lock.h"
 #include "python/names.h"
+#include "track/callers.h"
 #include "track/device.h"
-#include "track/libraries.h"
 #include "track/mempool.h"
 #include "track/oom.h"
-#include "track/recording.h"
-#include "track/stack.h"
 #include "track/thread.h"
 #include "track/vmm.h"
 
@@ -423,7 +421,11 @@ static bool note_leaving(const struct hashmap_entry *entry, void *context) {
 
 /* Each as if it had been freed, however often it was opened; a few at a time, for the lock is not
  * held meanwhile. */
+/* Memory of the primary context stays. */
 void alloc_context_gone(CUcontext context) {
+    if (!recording_is_on())
+        return;
+    context_gone(context);
     struct leaving leaving = {.context = (uint64_t)(uintptr_t)context};
     do {
         leaving.count = 0;

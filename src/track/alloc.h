@@ -37,7 +37,7 @@ struct alloc_freed {
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;
-    unsigned library; /* of other code's, or whose it is that was lent (libraries.h) */
+    unsigned library; /* of other code's, or whose it is that was lent (callers.h) */
     uint32_t tag;     /* of a block */
     uint32_t part;    /* of a model's step: who took it, as a site, and above that how deep */
     uint64_t context; /* in which it was made, if it goes with it; else 0 */

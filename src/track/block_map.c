@@ -9,7 +9,7 @@
 #include "store/store.h"
 #include "track/device.h"
 #include "track/free_memory.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -9,9 +9,12 @@
 static struct {
     struct lock lock; /* bringing a device up */
     struct device devices[VRAMGC_MAX_DEVICES];
+    _Atomic(CUcontext) primary[VRAMGC_MAX_DEVICES];
 } self;
 CHILD_OPENS(self.lock);
 CHILD_OPENS_EACH(self.devices);
+
+atomic_int recording_state;
 
 /* What the driver says of a device, asked before any lock is taken. */
 struct about {
@@ -299,4 +302,40 @@ uint64_t device_idle_page_bytes(struct device *device) {
         return 0;
     struct vm_figures figures = vm_figures(vm);
     return vm_held_idle_bytes(&figures);
+}
+
+/* --- contexts; one that is about to go must not be used --- */
+
+void context_primary_made(unsigned index, CUcontext context) {
+    if (index < VRAMGC_MAX_DEVICES)
+        atomic_store(&self.primary[index], context);
+}
+
+CUcontext context_primary(unsigned index) {
+    return index < VRAMGC_MAX_DEVICES ? atomic_load(&self.primary[index]) : NULL;
+}
+
+bool context_primary_leave(unsigned index) {
+    struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
+    CUcontext primary = device ? atomic_load(&self.primary[index]) : NULL;
+    return primary && __atomic_compare_exchange_n(&device->context, &primary, NULL, false,
+                                                  __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+void context_primary_stays(unsigned index) {
+    struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
+    CUcontext none = NULL;
+    if (device)
+        __atomic_compare_exchange_n(&device->context, &none, atomic_load(&self.primary[index]),
+                                    false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+void context_gone(CUcontext context) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct device *device = device_if_ready(i);
+        CUcontext gone = context;
+        if (device)
+            __atomic_compare_exchange_n(&device->context, &gone, NULL, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED);
+    }
 }

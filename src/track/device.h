@@ -1,18 +1,25 @@
-/* device.h: what the files of this room share: the devices with their heaps, and the settings. */
+/* device.h: whether this process records, and of which devices, each with its heap and the context
+ * in which vramgc's own thread works. */
 #pragma once
 
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/options.h"
-#include "heap/frag.h"
-#include "heap/heap.h"
 #include "card/reading.h"
 #include "cuda/real.h"
+#include "heap/frag.h"
+#include "heap/heap.h"
 #include "store/store.h"
-#include "track/growth.h"
 #include "track/owners.h"
-#include "track/recording.h"
 #include "vm/vm.h"
+
+/* Recording begins at the first use of CUDA (process/start.h) and ends in a forked child. */
+enum recording_state { RECORDING_ASLEEP, RECORDING_ON, RECORDING_INERT };
+extern atomic_int recording_state;
+
+static inline bool recording_is_on(void) {
+    return atomic_load_explicit(&recording_state, memory_order_relaxed) == RECORDING_ON;
+}
 
 /* Stream-ordered pools: alloc.c and mempool.c. */
 struct device_pool {
@@ -138,3 +145,13 @@ static inline struct vm *device_vm_at(unsigned index) {
 /* Brings the figures of its physical memory up to date; and what of it could go back. */
 void device_account_pages(struct device *device);
 uint64_t device_idle_page_bytes(struct device *device);
+
+/* The primary context of a device: which it is; our own thread stops using it, which returns
+ * whether it did; it uses it again. */
+void context_primary_made(unsigned device, CUcontext context);
+CUcontext context_primary(unsigned device); /* NULL: not known */
+bool context_primary_leave(unsigned device);
+void context_primary_stays(unsigned device);
+
+/* A context is gone: our own thread does not work in it any more. */
+void context_gone(CUcontext context);

@@ -3,7 +3,7 @@
 #include "track/free_memory.h"
 
 #include "card/generation.h"
-#include "track/recording.h"
+#include "track/device.h"
 
 /* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
 static uint64_t held_outside_pools(const struct device *device) {

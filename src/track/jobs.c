@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "host/memory.h"
-#include "track/process_settings.h"
+#include "track/process_state.h"
 
 /* A job is over when no block came or went for so many times VRAMGC_REST, a second: on a slow card
  * one step of a large model makes the program wait for the GPU nearly as long. */

@@ -1,8 +1,8 @@
 /* mempool.c: see mempool.h. It must not guess: what a pool keeps only the driver knows. */
 #include "track/mempool.h"
 
-#include "track/capture.h"
 #include "track/free_memory.h"
+#include "track/stream.h"
 
 struct mempool_idle mempool_idle(const struct device *device) {
     real_cuDeviceGetMemPool_t get_pool = REAL(cuDeviceGetMemPool);

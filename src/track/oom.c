@@ -6,16 +6,14 @@
 #include "host/memory.h"
 #include "python/names.h"
 #include "track/block_map.h"
-#include "track/call.h"
-#include "track/capture.h"
+#include "track/callers.h"
 #include "track/device.h"
+#include "track/event_log.h"
 #include "track/free_memory.h"
-#include "track/libraries.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
-#include "track/oom_log.h"
-#include "track/recording.h"
-#include "track/stack.h"
+#include "track/stream.h"
+#include "track/thread.h"
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */

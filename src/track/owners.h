@@ -1,12 +1,56 @@
-/* owners.h: how much live memory belongs to whom (the sites of the statistics file, and the calls
- * of them): now, at the highest that live memory was since the latest look, and what stays with
- * each time after time. On the way of block events: each of these takes constant time but where a
- * list is written. Pure; one thread at a time. */
+/* owners.h: how low live memory falls, time after time (its floors: what stays after each job); and
+ * how much of it belongs to whom (the sites of the statistics file, and the calls of them): now, at
+ * the highest that live memory was since the latest look, and what stays with each time after time.
+ * On the way of every block event: each of these takes constant time but where a list is written.
+ * Pure, and judges nothing; one thread at a time. */
 #pragma once
 
 #include "base/base.h"
 #include "python/names.h"
 #include "vramgc_format.h"
+
+#include <stdbool.h>
+
+/* Zero at first. */
+struct growth {
+    uint64_t live_bytes;
+    uint64_t top_bytes;    /* the highest since it was last taken from which it fell */
+    uint64_t freed_bytes;  /* since the latest floor, all together */
+    uint64_t lowest_bytes; /* while so much was freed */
+};
+
+void growth_floor(struct growth *growth, struct vramgc_floors *out);
+
+/* When so much has been freed, the lowest meanwhile is a floor. All together, not at a time: a loop
+ * that keeps each autograd graph frees only the small blocks between. A model that is loaded frees
+ * nothing. */
+static inline uint64_t growth_least_bytes(uint64_t total_bytes) {
+    return max_u64(32 * MEBIBYTE, total_bytes / 256);
+}
+
+/* From any thread. */
+static inline uint64_t growth_take_top(struct growth *growth) {
+    return __atomic_exchange_n(&growth->top_bytes, 0, __ATOMIC_RELAXED);
+}
+
+/* Live memory is now so much. One thread at a time. */
+static inline void growth_note(struct growth *growth, struct vramgc_floors *out,
+                               uint64_t live_bytes, uint64_t total_bytes) {
+    uint64_t before = growth->live_bytes;
+    growth->live_bytes = live_bytes;
+    if (live_bytes < before) {
+        if (before > __atomic_load_n(&growth->top_bytes, __ATOMIC_RELAXED))
+            __atomic_store_n(&growth->top_bytes, before, __ATOMIC_RELAXED);
+        growth->lowest_bytes =
+            growth->freed_bytes ? min_u64(growth->lowest_bytes, live_bytes) : live_bytes;
+        growth->freed_bytes += before - live_bytes;
+    } else if (UNLIKELY(growth->freed_bytes >= growth_least_bytes(total_bytes)) &&
+               live_bytes > before) { /* figures are published where nothing came, too */
+        growth_floor(growth, out);
+    }
+}
+
+/* --- whose it is --- */
 
 struct owner {
     uint64_t live_bytes, live_blocks;
@@ -39,7 +83,7 @@ static inline void owners_note_top(struct owners *owners, uint64_t live_bytes) {
     owners->tops++;
 }
 
-/* Live memory has turned that often (growth.h). A step of growth begins when that has doubled:
+/* Live memory has turned that often. A step of growth begins when that has doubled:
  * then the list of what grew between the two before it is written. */
 void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *grown);
 static inline void owners_note_turns(struct owners *owners, uint64_t turns,

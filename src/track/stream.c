@@ -1,11 +1,16 @@
 /* stream.c: the streams that exist. A thread that waits for the GPU must ask all streams of the
  * context in which PyTorch works, whether or not they own a segment: an extension's need not.
- * Streams of other contexts cannot be PyTorch's. It must not call the driver with its lock held. */
+ * Streams of other contexts cannot be PyTorch's. It must not call the driver with its lock held. Of
+ * captures a count alone would drift: a stream can be ended that was never begun, and a captured
+ * one destroyed. */
 #include "track/stream.h"
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "track/recording.h"
+#include "cuda/real.h"
+#include "store/store.h"
+#include "track/device.h"
+#include "track/thread.h"
 
 /* So many are told of between two times that the lock is held; PyTorch has 128 (vm/vm_internal.h).
  */
@@ -13,12 +18,15 @@ enum { BATCH = 64 };
 
 enum { FLAG_TOLD = 1 };
 
+static struct hashmap_entry first_captured[64];
+
 static struct {
     struct lock lock;
+    struct hashmap captured;                /* stream -> device */
     struct hashmap streams;                 /* stream -> context, device */
     bool uncounted[VRAMGC_MAX_DEVICES];     /* there are streams that we cannot follow */
     struct vm *follows[VRAMGC_MAX_DEVICES]; /* who is told of each */
-} self;
+} self = {.captured = HASHMAP_IN(first_captured)};
 CHILD_OPENS(self.lock);
 
 /* --- telling the page engine --- */
@@ -132,5 +140,80 @@ void stream_reset(unsigned device) {
     hashmap_drop_device(&self.streams, device);
     self.follows[device] = NULL;
     self.uncounted[device] = false;
+    lock_give(&self.lock);
+}
+
+/* --- captures --- */
+
+static uint64_t key_of(uint64_t stream) {
+    if (stream == STREAM_PER_THREAD)
+        return (uint64_t)(uintptr_t)&thread_state;
+    return stream ? stream : STREAM_LEGACY;
+}
+
+/* The lock is held. */
+static void publish(void) {
+    figure_set(&store_file()->capturing, self.captured.count);
+}
+
+bool capture_begin(uint64_t stream) {
+    if (atomic_load(&recording_state) == RECORDING_INERT)
+        return false;
+    int device = 0;
+    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
+    if (!get_device || get_device(&device) != CUDA_SUCCESS)
+        device = 0;
+    struct hashmap_entry entry = {.key = key_of(stream), .device = (uint16_t)device};
+    lock_take(&self.lock);
+    bool added =
+        !hashmap_find(&self.captured, entry.key) && hashmap_put(&self.captured, &entry, NULL);
+    publish();
+    lock_give(&self.lock);
+    figure_add(&store_file()->process.captures, 1);
+    return added;
+}
+
+void capture_end(uint64_t stream) {
+    lock_take(&self.lock);
+    hashmap_take(&self.captured, key_of(stream), NULL);
+    publish();
+    lock_give(&self.lock);
+}
+
+bool capture_active(void) {
+    return figure_get(&store_file()->capturing) > 0;
+}
+
+static bool is_in_table(uint64_t stream) {
+    lock_take(&self.lock);
+    bool found = hashmap_find(&self.captured, key_of(stream)) != NULL;
+    lock_give(&self.lock);
+    return found;
+}
+
+static bool driver_says_captured(uint64_t stream) {
+    real_cuStreamIsCapturing_t ask = REAL(cuStreamIsCapturing);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return ask && ask((CUstream)(uintptr_t)stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* Most errors end the capture as well, but not that of a thread which may not end it. */
+void capture_end_failed(uint64_t stream) {
+    if (is_in_table(stream) && !driver_says_captured(stream))
+        capture_end(stream);
+}
+
+/* A stream that waits for an event of a captured one is captured too, and in no table. */
+bool capture_includes(uint64_t stream) {
+    if (LIKELY(!capture_active()) || stream <= STREAM_LEGACY)
+        return false;
+    return is_in_table(stream) || driver_says_captured(stream);
+}
+
+void capture_reset(unsigned device) {
+    lock_take(&self.lock);
+    hashmap_drop_device(&self.captured, device);
+    publish();
     lock_give(&self.lock);
 }

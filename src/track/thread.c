@@ -4,6 +4,8 @@
 
 #include "track/device.h"
 
+_Static_assert(REAL_COUNT <= VRAMGC_MAX_HOOKS, "the file has room for every line of hooks.def");
+
 THREAD_LOCAL struct thread_state thread_state;
 
 void thread_block_unpending(uint64_t bytes) {
@@ -37,4 +39,25 @@ void thread_segment_freed(struct device *device) {
         return;
     thread->since_block.emptied = true;
     figure_add(&store_file()->process.cache_empties, 1);
+}
+
+/* --- calls --- */
+
+void call_made(enum real_id id) {
+    figure_add(&store_file()->hooks[id].calls, 1);
+}
+
+void call_failed(enum real_id id) {
+    figure_add(&store_file()->hooks[id].failed, 1);
+}
+
+void call_unaccounted(void) {
+    if (recording_is_on())
+        figure_add(&store_file()->process.unaccounted_calls, 1);
+}
+
+void call_reached_driver(void) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (device)
+        figure_add(&device->out->stats.driver_calls, 1);
 }

@@ -1,8 +1,10 @@
-/* thread.h: what the calls of one thread have told so far. It must not be read by another thread,
- * nor touched by another room but through the functions below. */
+/* thread.h: what the calls of one thread have told so far, and how often hooked functions are
+ * called, and fail. No other thread may read it, nor another room touch it but through the
+ * functions below. */
 #pragma once
 
 #include "base/base.h"
+#include "cuda/real.h"
 #include "vramgc_format.h"
 
 struct device;
@@ -78,7 +80,7 @@ struct thread_state {
     struct thread_oom oom;
     struct thread_step step;
     uint64_t block;     /* address of the latest that it was given */
-    const void *caller; /* of a call that may get memory: where it returns to (libraries.h) */
+    const void *caller; /* of a call that may get memory: where it returns to (callers.h) */
     uint64_t unmapped_handle_bytes; /* made for an expandable segment and not mapped yet */
     uint64_t returned_bytes[VRAMGC_MAX_DEVICES]; /* what its calls gave back to the device so far */
 };
@@ -135,3 +137,11 @@ void thread_block_unpending(uint64_t bytes);
 
 /* PyTorch's allocator has freed a segment, or unmapped pages of an expandable one. */
 void thread_segment_freed(struct device *device);
+
+/* On the way of every hook. */
+void call_made(enum real_id id);
+void call_failed(enum real_id id);
+
+/* A call for memory reached the driver; one that vramgc cannot account for was passed on. */
+void call_reached_driver(void);
+void call_unaccounted(void);

@@ -5,14 +5,11 @@
 
 #include "base/hashmap.h"
 #include "base/lock.h"
-#include "track/call.h"
+#include "track/callers.h"
 #include "track/device.h"
-#include "track/libraries.h"
 #include "track/oom.h"
-#include "track/recording.h"
-#include "track/stack.h"
 #include "track/thread.h"
-#include "track/vmm_pages.h"
+#include "track/vmm_range.h"
 
 enum {
     FLAG_ALLOCATOR = 1,

@@ -79,7 +79,7 @@ struct vmm_mapping {
 bool vmm_mapping_lookup(uint64_t address, struct vmm_mapping *out);
 
 /* Whether other code than PyTorch's allocator made the memory at the address, so that it counts
- * there: 0, or VMM_LENT and what else is known. Then whose it is: *library (libraries.h). */
+ * there: 0, or VMM_LENT and what else is known. Then whose it is: *library (callers.h). */
 enum { VMM_LENT = 1, VMM_FRESH = 2, /* mapped, and not asked for before */ VMM_FOR_STEP = 16 };
 unsigned vmm_lent(uint64_t address, unsigned *library);
 

@@ -27,3 +27,7 @@ void vmm_range_free_commit(const struct vmm_range *range);
 
 /* A device was reset: addresses stay reserved. */
 void vmm_range_reset(unsigned device);
+
+/* What the shadow heap is told when PyTorch maps and unmaps pages: [address, +bytes) was mapped, or
+ * is about to be unmapped. Other addresses than those of PyTorch's segments change nothing. */
+void vmm_pages_changed(uint64_t address, uint64_t bytes, bool map);

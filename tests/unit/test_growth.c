@@ -4,7 +4,7 @@
 
 #include "judge/cause.h"
 #include "judge/growers.h"
-#include "track/growth.h"
+#include "track/owners.h"
 
 #include <string.h>
 

@@ -10,8 +10,8 @@
 #include "python/names.h"
 #include "python/phases_file.h"
 #include "store/store.h"
-#include "track/process_settings.h"
-#include "track/recording.h"
+#include "track/device.h"
+#include "track/process_state.h"
 
 #include <string.h>
 
