@@ -63,6 +63,11 @@ def simulated_environment(cuda):
     return dict(item.split("=", 1) for item in text.stdout.split("\0") if item)
 
 
+def lacks(fail):
+    """Whether the call is refused for a lack of memory, and not by an error of the device."""
+    return not fail or fail.split("@")[0].endswith(f":{OUT_OF_MEMORY}")
+
+
 COUNTS = re.compile(r"allocations=\d+ ooms=\d+")
 
 
@@ -70,7 +75,8 @@ class Run:
     """One run of the program: how it ended, what it saw, and what was left."""
 
     def __init__(self, sweep, name, library, fail=None, libc=None, **besides):
-        always = "+" in (fail or "") or (libc or "").endswith(ALWAYS)  # then nobody may be left who gives memory back
+        # Nobody may be left who gives memory back, or the device takes none.
+        stays = "+" in (fail or "") or (libc or "").endswith(ALWAYS) or not lacks(fail)
         settings, capture, *with_library = WORKLOADS[name]
         with tempfile.TemporaryDirectory() as folder:
             for more in [*(with_library if library else []), besides]:
@@ -88,9 +94,9 @@ class Run:
             if fail:
                 environment["SIMGPU_FAIL"] = fail
             self.run(sweep, folder, SCRIPT.format(seed=sweep.seed, capture=capture) +
-                     ("reclaim; await vramgc.held_bytes == 0\n" if library and not always else ""), environment)
+                     ("reclaim; await vramgc.held_bytes == 0\n" if library and not stays else ""), environment)
             self.read_calls(folder)
-            self.used = None if always else self.used
+            self.used = None if library and stays else self.used
             self.libc_calls = self.read_libc(folder + "/libc")
 
     def run(self, sweep, folder, script, environment):
@@ -178,10 +184,9 @@ class Sweep:
     def judge(self, name, run, fail, measure, small):
         """A call that is only passed on fails without the library as well. Which requests a full card refuses is a matter of
         time, too: they may be others than on the small cards, and not more."""
-        lacks = not fail or fail.split("@")[0].endswith(f":{OUT_OF_MEMORY}")
-        if any(not run.complaints(other, counted=not lacks) and run.ooms() <= max(card.ooms() for card in small) for other in small):
+        if any(not run.complaints(other, counted=not lacks(fail)) and run.ooms() <= max(card.ooms() for card in small) for other in small):
             return []
-        if not lacks:
+        if not lacks(fail):
             return run.takes_it_for_a_lack_of_memory()
         complaints = run.complaints(measure)
         if complaints and fail and self.is_passed_on(name, fail, run, measure, small):
@@ -269,7 +274,7 @@ def main():
     parser.add_argument("--codes", type=lambda text: [int(code) for code in text.split(",")], default=[OUT_OF_MEMORY])
     parser.add_argument("--calls", type=lambda text: text.split(","), help="only these functions")
     parser.add_argument("--libc", action="store_true", help="calls into libc instead")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=4, help="most of a run is waiting")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--version", required=True, help="of PyTorch, whose c10drive is built")
     sys.exit(Sweep(parser.parse_args()).run())

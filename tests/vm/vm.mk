@@ -60,6 +60,7 @@ vm-deep: vm-tools c10drive-deep $(VM_SANITIZED)
 	BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags 'deep,!python' --filter-tags 'random,!python' tests/vm
 	BUILDS="tsan asan" $(BATS) --filter-tags '!random' tests/vm/threads.bats
 	C10_VERSIONS=$(OLDER_RELEASE) $(BATS_QUICK) tests/vm
+	C10_VERSIONS=$(OLDER_RELEASE) $(BATS) tests/vm/sweep.bats
 
 vm-night: vm-tools c10drive-deep $(VM_SANITIZED)
 	C10_VERSIONS="$(C10_DEEP_VERSIONS)" BUILDS="tsan asan" SEEDS=2 $(BATS) --filter-tags '!python' tests/vm
