@@ -137,7 +137,7 @@ struct vramgc_who {
     uint32_t sites[VRAMGC_WHO_OWNERS];
 };
 
-/* The device's figures at the latest moment at which the program had rested for VRAMGC_REST, or, if
+/* The device's figures at the latest moment at which the program had rested for 50 ms, or, if
  * it worked until its end, when Python was about to end: later it has freed most. */
 struct vramgc_rest {
     uint64_t time_ns; /* since the start of the record; 0: there was none */

@@ -8,13 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PREFIX       "VRAMGC_"
-#define ALERT_PREFIX "VRAMGC_ALERT"
+#define PREFIX "VRAMGC_"
 
 /* Set by vramgc for itself; not for people. */
-static const char *const private_variables[] = {
-    "VRAMGC_RUN_ID",           "VRAMGC_CHOSE_ALLOC_CONF", "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
-    "VRAMGC_GIVEN_ALLOC_CONF", "VRAMGC_TEST_CLOCK",       "VRAMGC_MUTANT"};
+static const char *const private_variables[] = {"VRAMGC_RUN_ID", "VRAMGC_CHOSE_ALLOC_CONF",
+                                                "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
+                                                "VRAMGC_GIVEN_ALLOC_CONF", "VRAMGC_MUTANT"};
+
+/* An alert tells its command by the first; tests set a clock and standards by the second. */
+static const char *const private_beginnings[] = {"VRAMGC_ALERT", "VRAMGC_TEST_"};
+
+/* Standards by now (standards.h). */
+static const char *const former_settings[] = {"VRAMGC_HYSTERESIS", "VRAMGC_MIN_GAIN", "VRAMGC_REST",
+                                              "VRAMGC_SAMPLE", "VRAMGC_KEEP_FOR"};
 
 const struct option_info option_table[] = {
 #define OPTION(type, name, variable, standard, low, high, words, help)                             \
@@ -178,8 +184,9 @@ bool option_is_unknown(const char *entry) {
     size_t length = strcspn(entry, "=");
     if (strncmp(entry, PREFIX, sizeof PREFIX - 1) != 0)
         return false;
-    if (strncmp(entry, ALERT_PREFIX, sizeof ALERT_PREFIX - 1) == 0) /* told to a command */
-        return false;
+    for (size_t i = 0; i < ARRAY_LENGTH(private_beginnings); i++)
+        if (strncmp(entry, private_beginnings[i], strlen(private_beginnings[i])) == 0)
+            return false;
     for (size_t i = 0; i < option_count; i++)
         if (is_called(entry, length, option_table[i].variable))
             return false;
@@ -187,6 +194,13 @@ bool option_is_unknown(const char *entry) {
         if (is_called(entry, length, private_variables[i]))
             return false;
     return true;
+}
+
+static bool was_setting(const char *name) {
+    for (size_t i = 0; i < ARRAY_LENGTH(former_settings); i++)
+        if (strcmp(name, former_settings[i]) == 0)
+            return true;
+    return false;
 }
 
 static size_t complain_about_unknown(option_complain *complain, void *context) {
@@ -200,7 +214,9 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
         const char *nearest = nearest_word(name + sizeof PREFIX - 1, option_count, without_prefix);
         text = TEXT_IN(sentence);
         text_format(&text, "%s is not a setting", name);
-        if (nearest)
+        if (was_setting(name))
+            text_add(&text, " any more; vramgc's own standard holds");
+        else if (nearest)
             text_format(&text, "; did you mean %s%s?", PREFIX, nearest);
         else
             text_add(&text, "; `vramgc help settings` lists them");

@@ -44,8 +44,8 @@ struct options {
 /* One row of options.def, for help, manual, launcher and echo. */
 struct option_info {
     enum option_type type;
-    const char *name;     /* "min_gain" */
-    const char *variable; /* "VRAMGC_MIN_GAIN" */
+    const char *name;     /* "log_file" */
+    const char *variable; /* "VRAMGC_LOG_FILE" */
     const char *standard; /* the default, as it would be typed */
     double low, high;
     const char *words;

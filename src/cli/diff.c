@@ -289,7 +289,7 @@ static void name_sides(struct sides *sides, const char *names) {
 
 /* Where a file lies says nothing of memory; the mode that "auto" became has a row of its own. */
 static bool is_told_of(const struct option_info *info) {
-    static const char *const not [] = {"mode", "out", "keep", "keep_for", "log", "log_file"};
+    static const char *const not [] = {"mode", "out", "keep", "log", "log_file"};
     for (size_t i = 0; i < ARRAY_LENGTH(not ); i++)
         if (strcmp(info->name, not [i]) == 0)
             return false;

@@ -299,7 +299,7 @@ static bool same_word(const char *typed, const char *name) {
     return !typed[i] && !name[i];
 }
 
-/* VRAMGC_MIN_GAIN, --min-gain, min_gain. */
+/* VRAMGC_LOG_FILE, --log-file, log_file. */
 static bool wrote_setting(const char *name) {
     size_t variable = strncasecmp(name, "VRAMGC_", 7) == 0 ? 7 : 0;
     const char *bare = name + (variable ? variable : strspn(name, "-"));

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/process_stat.h"
+#include "base/standards.h"
 #include "cuda/capture_mode.h"
 #include "govern/at_rest.h"
 #include "govern/cached_handles.h"
@@ -46,8 +47,8 @@ enum { STOP_PATIENCE_MS = 2000 };
 #define READ_MEMORY_NS SECOND_NS
 #define COPY_OUT_NS    SECOND_NS
 
-/* At most with each look as VRAMGC_SAMPLE has them by default. */
-#define ALONE_NS (100 * MILLISECOND_NS)
+/* At most with each look. */
+#define ALONE_NS SAMPLE_NS
 
 /* What the thread remembers of each device between two looks. */
 struct look {
@@ -99,7 +100,7 @@ static void measure_holes(struct device *device, struct look *look) {
  * nor what a web UI that was told to stop frees before it ends: InvokeAI takes seconds for it.
  */
 static void keep_rest(struct device *device, const struct look *look, uint64_t now) {
-    bool rests = now - look->changed_ns >= settings_options()->rest;
+    bool rests = now - look->changed_ns >= settings_standards()->rest_ns;
     bool stops = store_only_stops(device->out);
     if (rests && !stops && !python_has_ended() &&
         block_events(&device->out->stats) == look->block_events)
@@ -107,8 +108,8 @@ static void keep_rest(struct device *device, const struct look *look, uint64_t n
 }
 
 static void keep_point(struct device *device, uint64_t top_bytes) {
-    store_sample(device->out, settings_options()->sample, top_bytes);
-    device_list_owners(device, settings_options()->sample);
+    store_sample(device->out, settings_standards()->sample_ns, top_bytes);
+    device_list_owners(device, settings_standards()->sample_ns);
 }
 
 static void look_at(unsigned index, uint64_t now) {
@@ -153,8 +154,9 @@ static void look_at(unsigned index, uint64_t now) {
 }
 
 static uint64_t step_ns(uint64_t now) {
-    const struct options *options = settings_options();
-    uint64_t step = min_u64(options->sample, options->lowvram ? options->rest / 2 : SECOND_NS);
+    const struct standards *standards = settings_standards();
+    bool lowvram = settings_options()->lowvram;
+    uint64_t step = min_u64(standards->sample_ns, lowvram ? standards->rest_ns / 2 : SECOND_NS);
     uint64_t idle = now - self.changed_ns;
     if (idle > SLOW_AFTER_NS)
         step = max_u64(step, min_u64(idle / 8, SLOWEST_STEP_NS));
@@ -295,7 +297,7 @@ void background_thread_stop(void) {
     if (!at_work()) {
         for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
             if (device_if_ready(i))
-                device_list_owners(device_if_ready(i), settings_options()->sample);
+                device_list_owners(device_if_ready(i), settings_standards()->sample_ns);
         mode_say(true);
         neighbours_look();
         decay_conclude();

@@ -126,7 +126,7 @@ static bool flush(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
     int tries = action.reason == VRAMGC_REASON_REFUSED ? GPU_PATIENCE : 1;
     bool asked = action.reason == reclaim_log_reason(POLICY_ASKED);
-    uint64_t least_bytes = *action.asker_name ? 1 : settings_options()->min_gain;
+    uint64_t least_bytes = *action.asker_name ? 1 : settings_standards()->min_gain_bytes;
     struct flushing flushing = {device, asked, asked ? 0 : least_bytes, 0};
     action.kind = VRAMGC_ACTION_FLUSH;
     if (action.observed) {

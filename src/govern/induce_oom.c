@@ -42,7 +42,7 @@ static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),
         .releasable_bytes = device_releasable_bytes(device),
-        .min_gain_bytes = settings_options()->min_gain,
+        .min_gain_bytes = settings_standards()->min_gain_bytes,
     };
 }
 
@@ -92,7 +92,7 @@ static void begin_soft_oom(struct device *device, uint64_t bytes, uint32_t reaso
  * rest, or an error: our own thread does it, if it is still due. */
 static void leave_the_rest(struct device *device) {
     uint64_t rest = device_releasable_bytes(device);
-    if (rest == 0 || rest < settings_options()->min_gain)
+    if (rest == 0 || rest < settings_standards()->min_gain_bytes)
         return;
     atomic_store(&reclaim_of(device)->unfinished, true);
     wakeup(WAKEUP_LOOK);
@@ -181,7 +181,7 @@ void induce_oom_page_created(const CUmemAllocationProp *properties) {
         return;
     uint64_t gain =
         device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
-    if (gain > 0 && gain >= settings_options()->min_gain)
+    if (gain > 0 && gain >= settings_standards()->min_gain_bytes)
         wakeup(WAKEUP_LOOK);
 }
 

@@ -9,8 +9,8 @@
 #include "read/derived.h"
 #include "read/stats_file.h"
 #include "read/units.h"
-#include "base/base.h"
 #include "base/parse.h"
+#include "base/standards.h"
 
 #include <string.h>
 
@@ -118,8 +118,8 @@ bool alert_rules_read(struct alert_rules *rules, const char *value, char *why, s
 
 /* ---- what is told of ---- */
 
-/* A card is told of again once its use has fallen so far below: as VRAMGC_HYSTERESIS. */
-#define BELOW_PERCENT 5
+/* A card is told of again once its use has fallen so far below. */
+#define BELOW_PERCENT HYSTERESIS_PERCENT
 
 static void tell(const struct alert_rules *rules, enum alert_kind kind, struct alert *alert,
                  alert_take *take) {

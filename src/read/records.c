@@ -3,7 +3,7 @@
  * vramgc's own folder. */
 #include "read/records.h"
 #include "read/complain.h"
-#include "base/base.h"
+#include "base/standards.h"
 #include "base/control_group.h"
 #include "base/state_folder.h"
 #include "base/text.h"
@@ -144,10 +144,6 @@ static bool may_go(const struct stats_peek *peek) {
     return !runs(peek) && !may_run_elsewhere(peek);
 }
 
-static bool is_old(const struct stats_peek *peek, uint64_t keep_ns) {
-    return keep_ns > 0 && kept_age_ns(peek) > keep_ns;
-}
-
 static void remove_beside(const char *path, const char *ending) {
     char *beside = NULL;
     if (asprintf(&beside, "%s.%s", path, ending) < 0)
@@ -168,13 +164,15 @@ static void remove_with_all(const char *path) {
 }
 
 void kept_prune(const struct options *options) {
+    if (!options->keep)
+        return;
     struct kept kept = find_in_folders();
     size_t counts[2] = {0}; /* an out-of-memory is not pushed out by runs that went well */
     for (size_t i = 0; i < kept.count; i++) {
         const struct kept_file *file = &kept.files[i];
-        bool surplus = counts[file->peek.went_wrong]++ >= options->keep && options->keep > 0;
-        if ((surplus || is_old(&file->peek, options->keep_for)) && may_go(&file->peek) &&
-            is_mine(file->path))
+        bool surplus = counts[file->peek.went_wrong]++ >= options->keep;
+        bool is_old = kept_age_ns(&file->peek) > KEEP_FOR_NS;
+        if ((surplus || is_old) && may_go(&file->peek) && is_mine(file->path))
             remove_with_all(file->path);
     }
     kept_free(&kept);

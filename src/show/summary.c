@@ -8,7 +8,7 @@
 #include "judge/verdict.h"
 #include "read/derived.h"
 #include "show/summary_who.h"
-#include "base/base.h"
+#include "base/standards.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -206,10 +206,8 @@ static void write_omitted(FILE *out, size_t omitted) {
                      omitted == 1 ? "one is" : "ones are");
 }
 
-bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action) {
-    const char *least = stats_file_setting(record, "min_gain");
-    uint64_t bytes = minus_u64(action->before_bytes, action->after_bytes);
-    return least && bytes < strtoull(least, NULL, 10);
+bool is_small_reclaim(const struct vramgc_action *action) {
+    return minus_u64(action->before_bytes, action->after_bytes) < MIN_GAIN_BYTES;
 }
 
 struct figure asker_pid(const struct vramgc_action *action) {
@@ -243,7 +241,7 @@ static void list_actions(FILE *out, const struct stats_file *record,
     size_t shown = 0, small = 0;
     bool all = style->most_rows == SIZE_MAX;
     for (size_t i = 0; i < record->action_count; i++)
-        small += !all && is_small_reclaim(record, record->actions[i]);
+        small += !all && is_small_reclaim(record->actions[i]);
     size_t first = first_listed(record->action_count - small, style);
     if (record->action_count == 0)
         return;
@@ -255,7 +253,7 @@ static void list_actions(FILE *out, const struct stats_file *record,
         summary_line(out, "         %zu small %s in `vramgc report --all`", small,
                      small == 1 ? "one is" : "ones are");
     for (size_t i = 0; i < record->action_count; i++)
-        if ((all || !is_small_reclaim(record, record->actions[i])) && shown++ >= first)
+        if ((all || !is_small_reclaim(record->actions[i])) && shown++ >= first)
             list_action(out, record->actions[i], observed);
 }
 

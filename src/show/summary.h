@@ -42,8 +42,8 @@ const char *summary_why(const struct stats_file *record, const struct vramgc_ref
 /* " (PID)" of the program that lacked the memory; empty: a library of this one did, or nobody. */
 struct figure asker_pid(const struct vramgc_action *action);
 
-/* Below what the user finds worth a reclaim there is nothing to read, either. */
-bool is_small_reclaim(const struct stats_file *record, const struct vramgc_action *action);
+/* Below what is worth a reclaim there is nothing to read, either. */
+bool is_small_reclaim(const struct vramgc_action *action);
 
 /* The program's part of the host's memory, and what vramgc gave back; nothing where it had
  * little.

@@ -350,7 +350,7 @@ static size_t top_events(const struct top_view *view, struct top_event *events, 
         for (size_t j = 0; j < record->action_count; j++) {
             event.action = record->actions[j];
             event.time_ns = record->file->started_ns + event.action->time_ns;
-            if (!is_small_reclaim(record, event.action))
+            if (!is_small_reclaim(event.action))
                 count = insert_event(events, count, most, event);
         }
         event.action = NULL;

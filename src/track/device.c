@@ -174,7 +174,7 @@ static uint64_t page_waste(const struct device *device, struct vm *vm) {
 }
 
 /* At most a ninth of the time is spent here; no figure is older than 10 ms, a tenth of
- * VRAMGC_SAMPLE by default. The lock is held. */
+ * SAMPLE_NS. The lock is held. */
 static void measure_holes(struct device *device) {
     enum { SHARE = 8, OLDEST_NS = 10 * MILLISECOND_NS };
     struct vramgc_device_stats *stats = &device->out->stats;

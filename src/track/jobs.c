@@ -8,7 +8,7 @@
 #include "host/memory.h"
 #include "track/process_state.h"
 
-/* A job is over when no block came or went for so many times VRAMGC_REST, a second: on a slow card
+/* A job is over when no block came or went for so many rests, a second: on a slow card
  * one step of a large model makes the program wait for the GPU nearly as long. */
 enum { RESTS = 20 };
 
@@ -53,7 +53,7 @@ static void note_live(struct device *device, struct watch *watch, uint64_t top_b
 static void begin(struct watch *watch, uint64_t now) {
     watch->at_work = true;
     watch->rose = false;
-    watch->began_ns = watch->look_ns ? watch->look_ns : now - settings_options()->sample;
+    watch->began_ns = watch->look_ns ? watch->look_ns : now - settings_standards()->sample_ns;
     watch->low_live = watch->live_seen;
     watch->peak_live = watch->peak_held = 0;
 }
@@ -126,7 +126,7 @@ void jobs_look(struct device *device, uint64_t top_bytes, uint64_t changed_ns, u
     note_live(device, watch, top_bytes);
     watch->peak_held = max_u64(watch->peak_held, held_since(watch, &device->out->stats.held_bytes));
     watch->look_ns = now;
-    uint64_t rested_ns = now - changed_ns, rest_ns = settings_options()->rest;
+    uint64_t rested_ns = now - changed_ns, rest_ns = settings_standards()->rest_ns;
     if (watch->at_work && rested_ns >= RESTS * rest_ns)
         judge(device, watch, rested_ns >= LOADED_RESTS * rest_ns);
 }

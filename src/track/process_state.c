@@ -4,7 +4,9 @@
 #include "track/process_state.h"
 
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/process_stat.h"
+#include "base/standards.h"
 #include "card/reading.h"
 #include "store/store.h"
 #include "track/device.h"
@@ -14,6 +16,7 @@
 static struct {
     bool read;
     struct options options;
+    struct standards standards;
     enum option_origin origins[VRAMGC_MAX_SETTINGS];
     size_t complaints;
 } self;
@@ -22,17 +25,22 @@ const struct options *settings_options(void) {
     return &self.options;
 }
 
+const struct standards *settings_standards(void) {
+    return &self.standards;
+}
+
 struct policy_settings settings_policy(void) {
     const struct options *options = &self.options;
+    const struct standards *standards = &self.standards;
     struct policy_settings settings = {
         .mode = options->mode == MODE_OFF       ? POLICY_OFF
                 : options->mode == MODE_OBSERVE ? POLICY_OBSERVE
                                                 : POLICY_FLUSH,
         .threshold_percent = options->threshold,
-        .hysteresis_percent = options->hysteresis,
+        .hysteresis_percent = (double)standards->hysteresis_percent,
         .cooldown_ns = options->cooldown,
-        .min_gain_bytes = options->min_gain,
-        .quiet_ns = options->rest,
+        .min_gain_bytes = standards->min_gain_bytes,
+        .quiet_ns = standards->rest_ns,
         .lowvram = options->lowvram,
     };
     return settings;
@@ -49,11 +57,29 @@ void settings_complain(void) {
         options_read(&self.options, self.origins, complain, NULL);
 }
 
+static uint64_t standard(const char *variable_of_test, bool (*parse)(const char *, uint64_t *),
+                         uint64_t value) {
+    const char *typed = getenv(variable_of_test);
+    if (typed)
+        parse(typed, &value);
+    return value;
+}
+
+static void read_standards(void) {
+    self.standards = (struct standards){
+        .rest_ns = standard("VRAMGC_TEST_REST", parse_duration, REST_NS),
+        .sample_ns = standard("VRAMGC_TEST_SAMPLE", parse_duration, SAMPLE_NS),
+        .min_gain_bytes = standard("VRAMGC_TEST_MIN_GAIN", parse_size, MIN_GAIN_BYTES),
+        .hysteresis_percent = standard("VRAMGC_TEST_HYSTERESIS", parse_count, HYSTERESIS_PERCENT),
+    };
+}
+
 /* Complaints wait until recording begins: this may be a process that only asks for a device. */
 void settings_read(void) {
     if (self.read)
         return;
     self.complaints = options_read(&self.options, self.origins, NULL, NULL);
+    read_standards();
     self.read = true;
     if (self.options.mode == MODE_OFF) {
         atomic_store(&recording_state, RECORDING_INERT);

@@ -9,6 +9,12 @@
 const struct options *settings_options(void);
 struct policy_settings settings_policy(void);
 
+/* What base/standards.h says, unless a test has set it otherwise. */
+struct standards {
+    uint64_t rest_ns, sample_ns, min_gain_bytes, hysteresis_percent;
+};
+const struct standards *settings_standards(void);
+
 /* Reads them from the environment if that was not done; recording is inert from then on where they
  * say so. One thread at a time. Complaints wait until recording begins: this may be a process that
  * only asks for a device. */

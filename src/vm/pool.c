@@ -5,12 +5,13 @@
 
 #include "base/debug.h"
 #include "base/lock.h"
+#include "base/standards.h"
 #include "vm/vm_internal.h"
 
 /* So much that other streams gave back is worth asking the GPU about before new pages are mapped;
  * and for so much the driver is asked whether it is there, before pages are taken. Less is not
- * worth a flush either (VRAMGC_MIN_GAIN as it is by default). */
-#define WORTH_ASKING_BYTES (32 * MEBIBYTE)
+ * worth a flush either. */
+#define WORTH_ASKING_BYTES MIN_GAIN_BYTES
 
 struct pool {
     struct vm *vm;

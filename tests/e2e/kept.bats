@@ -17,11 +17,13 @@ ended_by() {
     "$make_file" set "$1" end 2 end_status "$2"
 }
 
+# setup_kept [UNIX TIME]
 setup_kept() {
+    local first=${1:-1700000000}
     unset VRAMGC_OUT
-    kept vramgc-a.1.vramgc 1700000000
-    kept vramgc-b.2.vramgc 1700000100 fragmented run1
-    kept vramgc-c.3.vramgc 1700000090 two-devices run1
+    kept vramgc-a.1.vramgc "$first"
+    kept vramgc-b.2.vramgc $((first + 100)) fragmented run1
+    kept vramgc-c.3.vramgc $((first + 90)) two-devices run1
     kept vramgc-d.4.vramgc 1600000000
     echo other >"$XDG_STATE_HOME/vramgc/vramgc-e.5.vramgc"
 }
@@ -169,46 +171,53 @@ TABLE
 }
 
 @test "run: what is too old or too much goes, with what lies beside it; what runs, and other files, stay" {
-    setup_kept
-    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0,html} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
     now=$(date +%s)
+    setup_kept $((now - 20 * 86400))
+    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0,html} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
     kept vramgc-f.6.vramgc $((now - 6000))
-    VRAMGC_KEEP=0 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    VRAMGC_KEEP=0 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | wc -l)" 5
-    VRAMGC_KEEP=3 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    kept vramgc-d.4.vramgc $((now - 25 * 86400))
+    VRAMGC_KEEP=3 "$vramgc" run --no-summary true
     equal "$(ls "$XDG_STATE_HOME/vramgc" | names)" \
         'GPU-1.proof vramgc-a.1.vramgc vramgc-b.2.vramgc vramgc-c.3.vramgc vramgc-e.5.vramgc vramgc-f.6.vramgc '
-    VRAMGC_KEEP_FOR=1h "$vramgc" run --no-summary true # it ran for 72 minutes
-    equal "$("$vramgc" list --paths | names)" 'vramgc-f.6.vramgc '
+    setup_kept $((now - 31 * 86400))
+    kept vramgc-g.7.vramgc $((now - 30 * 86400)) # it ran for 72 minutes
+    "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" 'vramgc-f.6.vramgc vramgc-g.7.vramgc '
     FAKE_CUDA=sh "$vramgc" run --no-summary sh -c "VRAMGC_KEEP=1 VRAMGC_OUT=auto '$vramgc' run --no-summary true; '$vramgc' list --paths >during"
     contains "$(cat during)" vramgc-sh.
 }
 
 @test "run: good runs do not push out one that ran out of memory or crashed; those are counted apart" {
     unset VRAMGC_OUT
-    for i in 1 2 3 4; do kept "vramgc-good.$i.vramgc" $((1700000010 + i)); done
-    for i in 1 2 3; do kept "vramgc-oom.$i.vramgc" $((1700000000 + i)) limit; done
-    kept vramgc-crash.1.vramgc 1700000000
+    then=$(($(date +%s) - 86400))
+    for i in 1 2 3 4; do kept "vramgc-good.$i.vramgc" $((then + 10 + i)); done
+    for i in 1 2 3; do kept "vramgc-oom.$i.vramgc" $((then + i)) limit; done
+    kept vramgc-crash.1.vramgc "$then"
     ended_by "$XDG_STATE_HOME/vramgc/vramgc-crash.1.vramgc" 11
-    kept vramgc-stopped.1.vramgc 1700000009
+    kept vramgc-stopped.1.vramgc $((then + 9))
     ended_by "$XDG_STATE_HOME/vramgc/vramgc-stopped.1.vramgc" 15
-    VRAMGC_KEEP=4 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    VRAMGC_KEEP=4 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.4 good.3 good.2 good.1 oom.3 oom.2 oom.1 crash.1)"
-    VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=0 "$vramgc" run --no-summary true
+    VRAMGC_KEEP=2 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.4 good.3 oom.3 oom.2)"
-    VRAMGC_KEEP=2 VRAMGC_KEEP_FOR=1h "$vramgc" run --no-summary true
-    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept; `vramgc run` makes one'
+    kept vramgc-good.4.vramgc 1700000004
+    kept vramgc-oom.2.vramgc 1700000002 limit
+    VRAMGC_KEEP=2 "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" "$(printf 'vramgc-%s.vramgc ' good.3 oom.3)"
 }
 
 # Nothing tells that it has ended: it may run in another container, or on another machine with the same home.
 @test "run: what was alive a moment ago and has not ended stays" {
     setup_kept
     kept vramgc-g.7.vramgc $(($(date +%s) - 4400)) full
-    VRAMGC_KEEP=1 VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
-    equal "$("$vramgc" list --paths | names)" 'vramgc-g.7.vramgc '
+    kept vramgc-h.8.vramgc $(($(date +%s) - 4390)) full
+    VRAMGC_KEEP=1 "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" 'vramgc-h.8.vramgc vramgc-g.7.vramgc '
     "$make_file" set "$XDG_STATE_HOME/vramgc/vramgc-g.7.vramgc" started_unix_ns $(($(date +%s) - 86400 - 4400))000000000 run_id ''
-    VRAMGC_KEEP_FOR=1s "$vramgc" run --no-summary true
-    equal "$("$vramgc" list --paths 2>&1)" 'vramgc: no statistics file is kept; `vramgc run` makes one'
+    VRAMGC_KEEP=1 "$vramgc" run --no-summary true
+    equal "$("$vramgc" list --paths | names)" 'vramgc-h.8.vramgc '
 }
 
 @test "run: with a pattern of one's own nothing is removed" {

@@ -546,9 +546,9 @@ export COMMANDLINE_ARGS=--api'
         contains "$table" "\`$variable="
         contains "$("$vramgc" help "$variable")" "$variable="
     done < <(grep -o 'VRAMGC_[A-Z_]*' "$top/src/options.def" | sort -u | grep -v 'VRAMGC_$')
-    equal "$("$vramgc" help VRAMGC_KEEP_FOR | wc -l)" 2
-    for name in KEEP_FOR keep-for --keep_for vramgc_keep_for; do
-        equal "$("$vramgc" help "$name")" "$("$vramgc" help VRAMGC_KEEP_FOR)"
+    equal "$("$vramgc" help VRAMGC_LOG_FILE | wc -l)" 2
+    for name in LOG_FILE log-file --log_file vramgc_log_file; do
+        equal "$("$vramgc" help "$name")" "$("$vramgc" help VRAMGC_LOG_FILE)"
     done
     contains "$("$vramgc" help give-back)" at-once
     for word in alerts oom growth; do
@@ -561,7 +561,7 @@ export COMMANDLINE_ARGS=--api'
     equal "$(sed -nE '/^Often set:/,/^Of the command:/s/^  (-[to], )?--([a-z]*).*/\2/p' <<<"$run_help" | tr '\n' ' ')" \
         'mode threshold lowvram spill headroom cap on '
     equal "$(sed -n '/^Of the command:/,$p' <<<"$run_help" | grep -cE '^  (-.*, )?--(lowvram|on)')" 0
-    contains "$run_help" '--min-gain SIZE'
+    contains "$run_help" '--log-file PATTERN'
     run "$vramgc" help held_over_live_mea
     contains "$output" 'did you mean `vramgc help held_over_live_mean`?'
     metrics=$("$vramgc" help metrics)

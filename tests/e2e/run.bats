@@ -241,8 +241,8 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     run_apart "$vramgc" run --treshold 4 true
     equal "$status" 125
     equal "$errors" 'vramgc: --treshold is not an option of `vramgc run`; did you mean --threshold?'
-    run_apart "$vramgc" run --mingain 4 true
-    contains "$errors" 'did you mean --min-gain?'
+    run_apart "$vramgc" run --logfile x true
+    contains "$errors" 'did you mean --log-file?'
     run "$vramgc" run -Z true
     equal "$status" 125
     run "$vramgc" run
@@ -265,9 +265,9 @@ os.execvp(sys.argv[1], sys.argv[1:])'
 }
 
 @test "run: settings are options, in any spelling of the table" {
-    run "$vramgc" run --no-summary -t 70 --min-gain=1G --min_gain 2G --lowvram --mode observe env
+    run "$vramgc" run --no-summary -t 70 --alloc-conf=auto --alloc_conf keep --lowvram --mode observe env
     contains "$output" VRAMGC_THRESHOLD=70
-    contains "$output" VRAMGC_MIN_GAIN=2G
+    contains "$output" VRAMGC_ALLOC_CONF=keep
     contains "$output" VRAMGC_LOWVRAM=1
     contains "$output" VRAMGC_MODE=observe
     run "$vramgc" run --no-summary -t70 --lowvram=0 env
@@ -364,7 +364,7 @@ TABLE
 -t0.8|is not a percentage from 0 to 100, such as 80
 -t 0.8|is not a percentage from 0 to 100, such as 80
 --cooldown 5|lacks its unit: us, ms, s, m, h or d
---min_gain=64|lacks its unit: KiB, MiB or GiB
+--spill=64|lacks its unit: KiB, MiB or GiB
 --host files|is not one of off|observe|auto
 --lowvram=maybe|is not 1, 0, true, false, yes, no, on, or off
 TABLE

@@ -444,7 +444,7 @@ jobs_then() {
         cp "$BATS_TEST_TMPDIR/yes" "$BATS_TEST_TMPDIR/yes.$number"
         script=${script/"$BATS_TEST_TMPDIR/yes;"/"$BATS_TEST_TMPDIR/yes.$number;"}
     done
-    VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms VRAMGC_MODE=flush drive "$version" "$script $end _exit 0" --mem 1GiB
+    VRAMGC_TEST_REST=1ms VRAMGC_TEST_SAMPLE=1ms VRAMGC_MODE=flush drive "$version" "$script $end _exit 0" --mem 1GiB
 }
 
 @test "models that stay after their jobs are told, where what lacks is little beside them" {

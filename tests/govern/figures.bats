@@ -25,7 +25,7 @@ drive_with() {
 # vramgc's own thread looks once a second here: a program that ends before leaves what is known by then.
 @test "a pool that the program has trimmed holds less at once, and the device has more free" {
     for version in $versions; do
-        VRAMGC_SAMPLE=10s drive_with backend:cudaMallocAsync "$version" 'alloc a 4GiB; alloc b 1GiB; free a; synchronize; empty_cache;
+        VRAMGC_TEST_SAMPLE=10s drive_with backend:cudaMallocAsync "$version" 'alloc a 4GiB; alloc b 1GiB; free a; synchronize; empty_cache;
             expect vramgc.held_bytes == 1GiB; expect vramgc.reserved_bytes == 1GiB; _exit 0'
         [ "$(fact held_bytes)" = "$GIB" ]
         [ "$(fact used_bytes)" = $((GIB + GIB / 4)) ]
@@ -193,7 +193,7 @@ drive_with() {
     done
 }
 
-# The same; nobody asked for it, so VRAMGC_MIN_GAIN holds.
+# The same; nobody asked for it, so the least gain holds.
 @test "what has become too little while our thread waited for Python's lock is left alone" {
     export FAKE_PYTHON_WAITS=$BATS_TEST_TMPDIR/waits VRAMGC_THRESHOLD=30
     printf '#!/usr/bin/env bash\ntest -e "%s"\n' "$FAKE_PYTHON_WAITS" >"$BATS_TEST_TMPDIR/yes"

@@ -78,7 +78,7 @@ asks_nvml() {
 
 # PyTorch hands out what it has cached, without a call: the engine finds no pages for it.
 @test "compact: a limit that came later holds for a segment that PyTorch has" {
-    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1ms
     passes "alloc a 600MiB; free a; synchronize; await vramgc.held_bytes == 0; $(set_from_outside cap=300MiB); expect_oom 600MiB;
         expect vramgc.held_bytes <= 300MiB; alloc b 200MiB" --mem 4GiB
     build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" >"$BATS_TEST_TMPDIR/report"

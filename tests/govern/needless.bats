@@ -58,7 +58,7 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' '
 @test "where idle memory stayed below the threshold the note says that vramgc left it, and what takes it" {
     local untouched='300 MiB stayed idle at rest. The card was never over 80 % full, so vramgc left it alone. With --lowvram idle memory goes back at once.'
     version=${versions%% *}
-    export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush VRAMGC_LOWVRAM=0 VRAMGC_REST=5ms
+    export VRAMGC_THRESHOLD=80 VRAMGC_MODE=flush VRAMGC_LOWVRAM=0 VRAMGC_TEST_REST=5ms
     note() {
         drive "$version" "alloc a 600MiB; alloc b $1MiB; free b; $(until_rest $((600 + $1))); _exit 0" --mem 8GiB
         build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' '

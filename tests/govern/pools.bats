@@ -11,7 +11,7 @@ drive_async() {
 @test "lowvram: what the pool keeps goes back at rest, and is on record" {
     local line
     for version in $versions; do
-        VRAMGC_LOWVRAM=1 VRAMGC_REST=1500ms drive_async "$version" 'alloc a 10GiB; alloc b 1GiB; fill b 5; free a; synchronize;
+        VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1500ms drive_async "$version" 'alloc a 10GiB; alloc b 1GiB; fill b 5; free a; synchronize;
             await vramgc.reclaims == 1; sleep 100; expect vramgc.held_bytes == 1GiB; verify b 5; _exit 0'
         line=$(grep '^action' <<<"$facts")
         [[ $line == "action trim lowvram device=0 observed=0 request=0 used=$((11 * GIB + GIB / 4)) before=$((10 * GIB)) after=0 "* ]]
@@ -26,7 +26,7 @@ drive_async() {
 # The three lie in one piece of the pool, which cannot go before the last of them.
 @test "lowvram: a trim that gave nothing back is no reclaim" {
     for version in $versions; do
-        VRAMGC_LOWVRAM=1 VRAMGC_MIN_GAIN=0 drive_async "$version" 'alloc a 1MiB; alloc b 1MiB; alloc c 1MiB; free a; synchronize;
+        VRAMGC_LOWVRAM=1 VRAMGC_TEST_MIN_GAIN=0 drive_async "$version" 'alloc a 1MiB; alloc b 1MiB; alloc c 1MiB; free a; synchronize;
             sleep 1500; expect vramgc.reclaims == 0; expect vramgc.held_bytes >= 32MiB; free b; free c; synchronize; await vramgc.reclaims == 1'
         [ "$(fact pool_trims)" = 1 ]
         [ "$(fact reclaimed_bytes)" = $((32 << 20)) ]
@@ -76,7 +76,7 @@ drive_async() {
 
 @test "work under way in the pool is waited for, not cut off" {
     for version in $versions; do
-        VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 2GiB stream=1; fill a 1 stream=1; free a;
+        VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1ms VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 2GiB stream=1; fill a 1 stream=1; free a;
             alloc b 2GiB stream=2; fill b 2 stream=2; sleep 50; verify b 2; alloc c 2GiB stream=1; fill c 3 stream=1; verify c 3; verify b 2'
     done
 }
@@ -149,7 +149,7 @@ queued='alloc a 14GiB; fill a 1; free a'
 
 @test "a capture under way is not disturbed" {
     for version in $versions; do
-        VRAMGC_LOWVRAM=1 VRAMGC_REST=1s VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 10GiB; free a; stream 1; capture_begin; sleep 2500;
+        VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1s VRAMGC_COOLDOWN=0 drive_async "$version" 'alloc a 10GiB; free a; stream 1; capture_begin; sleep 2500;
             expect vramgc.reclaims == 0; capture_end; await vramgc.reclaims == 1'
     done
 }

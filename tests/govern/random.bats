@@ -5,7 +5,7 @@ load common
 
 # Reclaims all the time, wherever it may.
 export_eager() {
-    export VRAMGC_THRESHOLD=${1:-10} VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 VRAMGC_MIN_GAIN=1MiB VRAMGC_REST=1ms
+    export VRAMGC_THRESHOLD=${1:-10} VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 VRAMGC_TEST_MIN_GAIN=1MiB VRAMGC_TEST_REST=1ms
 }
 
 # equal CONF RANDOM-OPTIONS: no differences, nothing corrupted, no error of the device, nothing unmatched.

@@ -36,13 +36,13 @@ load common
 graph='stream 2; capture_begin; alloc g 2GiB; free g; capture_end; stream 0'
 
 @test "retry: a memory fraction is reached, and PyTorch has emptied its cache by itself" {
-    VRAMGC_THRESHOLD=30 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 passes "$prepare; $graph; fraction 0.8; $cross;
+    VRAMGC_THRESHOLD=30 VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 passes "$prepare; $graph; fraction 0.8; $cross;
         expect vramgc.soft_ooms == 0; expect num_alloc_retries == 1; expect num_ooms == 0; expect vramgc.releasable_bytes >= 2GiB"
     [[ $output != *oom* ]]
 }
 
 @test "refused: the same request again" {
-    VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 passes "alloc b 12GiB; $graph; $cross;
+    VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 passes "alloc b 12GiB; $graph; $cross;
         expect vramgc.soft_ooms == 1; expect num_alloc_retries == 1; expect num_ooms == 0"
     [[ $output != *oom* ]]
 }
@@ -64,7 +64,7 @@ graph='stream 2; capture_begin; alloc g 2GiB; free g; capture_end; stream 0'
 
 @test "broken: a refusal became a real error, once and never again" {
     only_before 2.10 # later ones ask again inside use_mem_pool
-    VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 drive "${versions%% *}" "$prepare; pool_begin; $cross; pool_end; expect num_ooms == 1;
+    VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 drive "${versions%% *}" "$prepare; pool_begin; $cross; pool_end; expect num_ooms == 1;
         alloc d 6GiB stream=3; expect vramgc.soft_ooms == 0; expect num_alloc_retries == 0; expect num_ooms == 1"
     [ "$status" = 0 ]
     [ "$output" = "oom c" ]
@@ -82,9 +82,9 @@ graph='stream 2; capture_begin; alloc g 2GiB; free g; capture_end; stream 0'
     passes "$prepare; alloc x 1GiB; $cross; $untouched"
 }
 
-@test "no gain: less than VRAMGC_MIN_GAIN" {
-    VRAMGC_MIN_GAIN=15GiB passes "$prepare; $cross; $untouched"
-    VRAMGC_MIN_GAIN=14GiB passes "$prepare; $cross; expect vramgc.soft_ooms == 1"
+@test "no gain: less than the least" {
+    VRAMGC_TEST_MIN_GAIN=15GiB passes "$prepare; $cross; $untouched"
+    VRAMGC_TEST_MIN_GAIN=14GiB passes "$prepare; $cross; expect vramgc.soft_ooms == 1"
 }
 
 @test "cudaMallocAsync" {
@@ -121,14 +121,14 @@ at_once() { [ -z "${SIMGPU_SLOW:-}" ] || skip "the simulated GPU is slow"; }
 
 @test "cool-down" {
     at_once
-    VRAMGC_HYSTERESIS=0 VRAMGC_COOLDOWN=1h passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
-    VRAMGC_HYSTERESIS=0 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 2; expect num_ooms == 0"
+    VRAMGC_TEST_HYSTERESIS=0 VRAMGC_COOLDOWN=1h passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
+    VRAMGC_TEST_HYSTERESIS=0 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 2; expect num_ooms == 0"
 }
 
 @test "hysteresis: the next one once so much more is idle" {
     at_once
-    VRAMGC_HYSTERESIS=80 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
-    VRAMGC_HYSTERESIS=40 VRAMGC_COOLDOWN=0 passes "alloc b 11GiB; alloc a 6GiB; free a; $cross; free b; alloc e 4GiB stream=2;
+    VRAMGC_TEST_HYSTERESIS=80 VRAMGC_COOLDOWN=0 passes "$prepare; $cross; alloc d 6GiB; free d; $again; expect vramgc.soft_ooms == 1; expect num_ooms == 0"
+    VRAMGC_TEST_HYSTERESIS=40 VRAMGC_COOLDOWN=0 passes "alloc b 11GiB; alloc a 6GiB; free a; $cross; free b; alloc e 4GiB stream=2;
         expect vramgc.soft_ooms == 2; expect num_ooms == 0"
 }
 

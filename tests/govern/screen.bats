@@ -46,7 +46,7 @@ assert $1, {n: d[n] for n in ('held_bytes', 'live_bytes', 'allocated_bytes', 'ot
 
 @test "what went back in one reclaim is told net, and what was taken anew in between apart" {
     local again='alloc t 500MiB; free t; synchronize; await vramgc.held_bytes == 0;'
-    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1ms
     for version in $versions; do
         drive "$version" "$again $again $again $again $again _exit 0" --mem 2GiB
         python3 - "$facts" <<'PYTHON'
@@ -62,7 +62,7 @@ PYTHON
 # 500 MiB are 0.49 GiB.
 @test "the log tells net, too: no line of SD.Next's form says that more went back than there was" {
     local again='alloc t 500MiB; free t; synchronize; await vramgc.held_bytes == 0;'
-    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms VRAMGC_LOG=debug
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1ms VRAMGC_LOG=debug
     for version in $versions; do
         drive "$version" "$again $again $again $again $again" --mem 2GiB
         grep -oE "prev={'gpu': [0-9.]+" <<<"$errors" | awk '$2 > 0.49 { wrong = 1 } END { exit wrong || NR == 0 }'
@@ -70,9 +70,9 @@ PYTHON
     done
 }
 
-@test "reclaims below VRAMGC_MIN_GAIN have no row, but in --all" {
+@test "reclaims of less than 32 MiB have no row, but in --all" {
     local again='alloc t 20MiB; free t; synchronize; await vramgc.held_bytes == 0;'
-    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=1ms
+    export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=1ms
     for version in $versions; do
         drive "$version" "$again _exit 0" --mem 2GiB
         [[ $(report) == *' small one'*' in '*'report --all'* ]]
@@ -111,7 +111,7 @@ PYTHON
 # Sizes are whole MiB below 1 GiB: the report shows each exactly.
 @test "the table of the card is that of PyTorch's own count and of the device's books" {
     local mode conf now=$BATS_TEST_TMPDIR/now.vramgc
-    export SIMGPU_OTHERS=4194305:100MiB VRAMGC_REST=60s SIMGPU_CALLS=$BATS_TEST_TMPDIR/calls
+    export SIMGPU_OTHERS=4194305:100MiB VRAMGC_TEST_REST=60s SIMGPU_CALLS=$BATS_TEST_TMPDIR/calls
     for version in $versions; do
         for mode in flush observe compact; do
             for conf in expandable_segments:False expandable_segments:True; do
@@ -182,7 +182,7 @@ counted() {
 
 # freed_at_end MIB SCRIPT: rests until the file tells that so much was held then, does more and frees all.
 freed_at_end() {
-    VRAMGC_REST=5ms VRAMGC_MODE=flush VRAMGC_ALLOC_CONF=keep drive "$version" \
+    VRAMGC_TEST_REST=5ms VRAMGC_MODE=flush VRAMGC_ALLOC_CONF=keep drive "$version" \
         "alloc m 200MiB; alloc a 300MiB; free a; $(until_rest "$1"); $2 free m; empty_cache; _exit 0" --mem 2GiB
     said=$(report --all | tr -s ' ')
 }

@@ -60,7 +60,7 @@ load common
 
 # bats test_tags=random
 @test "threads, each with its own requests" {
-    VRAMGC_THRESHOLD=20 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 VRAMGC_MIN_GAIN=1MiB \
+    VRAMGC_THRESHOLD=20 VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 VRAMGC_TEST_MIN_GAIN=1MiB \
         passes 'random threads=4 ops=6000 max=600MiB live=40 fill=1 compare=1; expect num_ooms == 0; expect vramgc.soft_ooms > 5'
     [ "$(fact internal_errors)" = 0 ]
     [ "$(fact ooms)" = 0 ]
@@ -86,7 +86,7 @@ passes_but_for_warning() {
 
 @test "max_split_size_mb, oversize blocks are cached: one refusal frees one of them, and there is no second" {
     for version in $versions; do
-        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 \
+        PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512 VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 \
             drive "$version" 'alloc x 7GiB; alloc y 6GiB; alloc b 2GiB; alloc n 300MiB count=4; free x y n; alloc c 5GiB;
                 expect vramgc.soft_ooms == 1; expect num_device_free == 1; expect num_alloc_retries == 0; expect num_ooms == 0;
                 expect vramgc.reserved_bytes == reserved_bytes; expect vramgc.releasable_bytes >= 8GiB; compare'

@@ -22,9 +22,9 @@ SCRIPTS = ROOT / "tests/govern/python"
 LIBRARY = os.environ.get("VRAMGC_LIBRARY", str(ROOT / "build/libvramgc.so"))
 EAGER = {
     "VRAMGC_LOWVRAM": "1",
-    "VRAMGC_REST": "20ms",
+    "VRAMGC_TEST_REST": "20ms",
     "VRAMGC_COOLDOWN": "0",
-    "VRAMGC_MIN_GAIN": "0",
+    "VRAMGC_TEST_MIN_GAIN": "0",
 }
 SDNEXT = re.compile(
     r"GC: current=\{'gpu': \d+\.\d\d\} prev=\{'gpu': \d+\.\d\d\} load=\{'gpu': \d+\.\d\} "
@@ -143,9 +143,9 @@ class WholePyTorch(unittest.TestCase):
             SIMGPU_KERNEL_US="2000000",
             PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:512",
             VRAMGC_ALLOC_CONF="keep",
-            VRAMGC_SAMPLE="10s",
+            VRAMGC_TEST_SAMPLE="10s",
             VRAMGC_THRESHOLD="50",
-            VRAMGC_HYSTERESIS="45",
+            VRAMGC_TEST_HYSTERESIS="45",
         )
         self.check(run, ["the rest", "asked"])
         self.assertEqual(
@@ -241,7 +241,7 @@ class WholePyTorch(unittest.TestCase):
         ):
             for mode in "flush", "compact":
                 with self.subTest(how, mode=mode):
-                    settings = EAGER | {"VRAMGC_MODE": mode, "VRAMGC_REST": rest}
+                    settings = EAGER | {"VRAMGC_MODE": mode, "VRAMGC_TEST_REST": rest}
                     command = str(ROOT / "build/vramgc")
                     run = Run("at_end.py", how, REPORT_COMMAND=command, **settings)
                     self.check(run, [])
@@ -331,7 +331,7 @@ class WholePyTorch(unittest.TestCase):
     def test_growth_is_named(self):
         settings = {
             "VRAMGC_THRESHOLD": "100",
-            "VRAMGC_SAMPLE": "10ms",
+            "VRAMGC_TEST_SAMPLE": "10ms",
             "REPORT_COMMAND": str(ROOT / "build/vramgc"),
         }
         leak = Run("leak.py", sim=("--mem", "12GiB"), **settings)
@@ -373,7 +373,7 @@ class WholePyTorch(unittest.TestCase):
             with self.subTest(setting):
                 self.check(
                     Run(
-                        "captures.py", VRAMGC_ALLOC_CONF=setting, **{**EAGER, "VRAMGC_REST": "2ms"}
+                        "captures.py", VRAMGC_ALLOC_CONF=setting, **{**EAGER, "VRAMGC_TEST_REST": "2ms"}
                     ),
                     ["captures"],
                 )
@@ -389,7 +389,7 @@ class WholePyTorch(unittest.TestCase):
                         "--every",
                         "1000" if threads == 1 else "500",
                         VRAMGC_ALLOC_CONF=setting,
-                        **{**EAGER, "VRAMGC_REST": "1ms"},
+                        **{**EAGER, "VRAMGC_TEST_REST": "1ms"},
                     )
                     self.check(run, [f"blocks, {threads} threads"])
                     self.assertEqual(run.lines[0]["expandable"], expandable)
@@ -546,7 +546,7 @@ class Endings(unittest.TestCase):
             sim=("--latency", "card", "--mem", "80GiB"),
             VRAMGC_ALLOC_CONF="keep",
             VRAMGC_LOG="warn",
-            **{**EAGER, "VRAMGC_REST": "5ms"},
+            **{**EAGER, "VRAMGC_TEST_REST": "5ms"},
         )
         self.assertEqual(run.status, 0, run.errors[-2000:])
         self.assertGreaterEqual(len(run.lines), 15)

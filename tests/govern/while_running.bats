@@ -106,7 +106,7 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
     for ((i = 1; i <= 40; i++)); do
         script+="alloc t 64MiB; free t; $(until_said "job $i  "); "
     done
-    export VRAMGC_LOG=info VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms VRAMGC_MODE=compact
+    export VRAMGC_LOG=info VRAMGC_TEST_REST=1ms VRAMGC_TEST_SAMPLE=1ms VRAMGC_MODE=compact
     for version in $versions; do
         drive "$version" "$script" --mem 1GiB
         [ "$status" = 0 ]
@@ -120,7 +120,7 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
     for ((i = 1; i <= 16; i++)); do
         script+="alloc k$i 64MiB; alloc t 300MiB; free t; $(until_said "job $i  "); "
     done
-    export VRAMGC_LOG=info VRAMGC_REST=5ms VRAMGC_MODE=flush
+    export VRAMGC_LOG=info VRAMGC_TEST_REST=5ms VRAMGC_MODE=flush
     for version in $versions; do
         drive "$version" "$script expect_oom 1200MiB; _exit 0" --mem 2GiB
         [ "$status" = 0 ]
@@ -132,7 +132,7 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
 @test "a model that is loaded, and a little that comes and goes, are no jobs" {
     local seconds='build/vramgc report --json $1 | grep -qE "\"elapsed_ns\": [3-9][0-9]{9}"'
     for version in $versions; do
-        VRAMGC_REST=1ms VRAMGC_MODE=flush drive "$version" \
+        VRAMGC_TEST_REST=1ms VRAMGC_MODE=flush drive "$version" \
             "alloc m 500MiB; alloc t 20MiB; free t; $(until_yes "$seconds"); _exit 0" --mem 1GiB
         [ "$(grep -c '^job ' <<<"$facts")" = 0 ]
     done
@@ -140,7 +140,7 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
 
 @test "what the program is at when it ends is a job, too" {
     for version in $versions; do
-        VRAMGC_REST=60s VRAMGC_MODE=flush drive "$version" 'alloc m 500MiB; alloc t 200MiB; free t' --mem 1GiB
+        VRAMGC_TEST_REST=60s VRAMGC_MODE=flush drive "$version" 'alloc m 500MiB; alloc t 200MiB; free t' --mem 1GiB
         [ "$(grep -c '^job 1 .*peak_live='$((700 << 20)) <<<"$facts")" = 1 ]
     done
 }
@@ -225,7 +225,7 @@ TEXT
         [ "$i" -gt 3 ] || keep+="pin p.$i 500MiB; "
         keep+="alloc t 64MiB; free t; $(until_said "job $i  "); "
     done
-    export VRAMGC_LOG=info VRAMGC_REST=1ms VRAMGC_SAMPLE=1ms VRAMGC_MODE=flush
+    export VRAMGC_LOG=info VRAMGC_TEST_REST=1ms VRAMGC_TEST_SAMPLE=1ms VRAMGC_MODE=flush
     for version in $versions; do
         drive "$version" "$leak _exit 0" --mem 1GiB
         report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ')

@@ -360,9 +360,9 @@ static void set_up(const char *path, const char *operations) {
     setenv("VRAMGC_MODE", "flush", 0);
     setenv("VRAMGC_THRESHOLD", "1", 1);
     setenv("VRAMGC_COOLDOWN", "0", 1);
-    setenv("VRAMGC_HYSTERESIS", "0", 1);
-    setenv("VRAMGC_MIN_GAIN", "0", 1);
-    setenv("VRAMGC_SAMPLE", "1ms", 1);
+    setenv("VRAMGC_TEST_HYSTERESIS", "0", 1);
+    setenv("VRAMGC_TEST_MIN_GAIN", "0", 1);
+    setenv("VRAMGC_TEST_SAMPLE", "1ms", 1);
     self.operations = (unsigned)atoi(operations);
     pthread_barrier_init(&self.together, NULL, THREADS);
     fake_install();

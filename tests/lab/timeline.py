@@ -9,7 +9,7 @@ import collections
 # sample before.
 Sample = collections.namedtuple("Sample", "time held needed live live_peak")
 
-LEAST_BYTES = 32 << 20  # less is not worth a call: VRAMGC_MIN_GAIN
+LEAST_BYTES = 32 << 20  # less is not worth a call: src/base/standards.h
 WINDOW_SECONDS = 1  # VRAMGC_COOLDOWN
 LEAST_LIVE_BYTES = 1 << 20
 

@@ -55,8 +55,8 @@ noticed() {
     grep -A 4 -F "$3" <<<"$errors" | grep -E 'src/|libvramgc'
 }
 
-compact() { export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
-eager() { export VRAMGC_THRESHOLD=10 VRAMGC_COOLDOWN=0 VRAMGC_HYSTERESIS=0 VRAMGC_MIN_GAIN=1MiB VRAMGC_REST=1ms; }
+compact() { export VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0; }
+eager() { export VRAMGC_THRESHOLD=10 VRAMGC_COOLDOWN=0 VRAMGC_TEST_HYSTERESIS=0 VRAMGC_TEST_MIN_GAIN=1MiB VRAMGC_TEST_REST=1ms; }
 
 # four_threads SEED [WORD...]
 four_threads() {

@@ -59,7 +59,7 @@ static void defaults(void **state) {
         assert_int_equal(origins[i], ORIGIN_DEFAULT);
     assert_int_equal(read.threshold, 80);
     assert_int_equal(read.cooldown, 1000000000);
-    assert_int_equal(read.min_gain, 32 * MIB);
+    assert_int_equal(read.spill, 0);
     assert_int_equal(read.log, LOG_WARN);
     assert_string_equal(read.out, "auto");
 }
@@ -69,7 +69,7 @@ static void values(void **state) {
     assert_true(read_with("VRAMGC_THRESHOLD", "37.5%", 0).threshold == 37.5);
     assert_true(read_with("VRAMGC_LOWVRAM", "yes", 0).lowvram);
     assert_int_equal(read_with("VRAMGC_COOLDOWN", "250ms", 0).cooldown, 250000000);
-    assert_int_equal(read_with("VRAMGC_MIN_GAIN", "1.5G", 0).min_gain, 3 * GIB / 2);
+    assert_int_equal(read_with("VRAMGC_SPILL", "1.5G", 0).spill, 3 * GIB / 2);
     assert_int_equal(read_with("VRAMGC_BACKTRACE", "32", 0).backtrace, 32);
     assert_int_equal(read_with("VRAMGC_LOG", "DEBUG", 0).log, LOG_DEBUG);
     assert_string_equal(read_with("VRAMGC_OUT", "", 0).out, "");
@@ -91,15 +91,14 @@ static void refusals(void **state) {
         {"VRAMGC_THRESHOLD", "", "a percentage from 0 to 100"},
         {"VRAMGC_LOWVRAM", "maybe", "1, 0, true, false"},
         {"VRAMGC_COOLDOWN", "2h", "a duration up to 1 h 00 m, such as 100ms or 5s"},
-        {"VRAMGC_REST", "2m", "a duration from 1.0 ms to 1 m 00 s, such as 100ms or 5s"},
-        {"VRAMGC_REST", "5", "lacks its unit: us, ms, s, m, h or d; using 50ms"},
+        {"VRAMGC_COOLDOWN", "5", "lacks its unit: us, ms, s, m, h or d; using 1s"},
         {"VRAMGC_COOLDOWN", "0.5", "lacks its unit: us"},
         {"VRAMGC_SPILL", "1.5", "lacks its unit: KiB"},
         {"VRAMGC_SPILL", "16000", "lacks its unit: KiB"},
-        {"VRAMGC_KEEP_FOR", "30", "lacks its unit: us, ms, s, m, h or d"},
-        {"VRAMGC_MIN_GAIN", "64", "lacks its unit: KiB, MiB or GiB"},
-        {"VRAMGC_MIN_GAIN", "lots", "a size with its unit, such as 512MiB"},
-        {"VRAMGC_MIN_GAIN", "2000T", "up to 909 TiB"},
+        {"VRAMGC_PARK", "30", "lacks its unit: us, ms, s, m, h or d"},
+        {"VRAMGC_SPILL", "64", "lacks its unit: KiB, MiB or GiB"},
+        {"VRAMGC_SPILL", "lots", "a size with its unit, such as 512MiB"},
+        {"VRAMGC_SPILL", "2000T", "up to 909 TiB"},
         {"VRAMGC_CAP", "8", "lacks its unit: KiB, MiB or GiB"},
         {"VRAMGC_CAP", "101%", "or a part of the card, such as 80%"},
         {"VRAMGC_HEADROOM", "-1GiB", "a size with its unit, such as 2GiB"},
@@ -147,8 +146,12 @@ static void unknown_names(void **state) {
     read_with("VRAMGC_XYZZY_PLUGH", "1", 1);
     assert_string_equal(sentences[0],
                         "VRAMGC_XYZZY_PLUGH is not a setting; `vramgc help settings` lists them");
+    read_with("VRAMGC_REST", "5ms", 1);
+    assert_string_equal(sentences[0],
+                        "VRAMGC_REST is not a setting any more; vramgc's own standard holds");
     read_with("VRAMGC_", "1", 1);
     read_with("VRAMGC_RUN_ID", "1", 0);
+    read_with("VRAMGC_TEST_REST", "5ms", 0);
     read_with("VRAMGC", "1", 0);
     read_with("XVRAMGC_FOO", "1", 0);
     char name[300] = "VRAMGC_";
@@ -174,7 +177,7 @@ static void shown_values(void **state) {
         const char *variable, *value;
     } rows[] = {
         {"VRAMGC_THRESHOLD", "37.5"}, {"VRAMGC_SPILL", "512KiB"}, {"VRAMGC_LOWVRAM", "on"},
-        {"VRAMGC_COOLDOWN", "250ms"}, {"VRAMGC_COOLDOWN", "90s"}, {"VRAMGC_MIN_GAIN", "3M"},
+        {"VRAMGC_COOLDOWN", "250ms"}, {"VRAMGC_COOLDOWN", "90s"}, {"VRAMGC_SPILL", "3M"},
         {"VRAMGC_BACKTRACE", "7"},    {"VRAMGC_LOG", "error"},    {"VRAMGC_OUT", "a b"},
         {"VRAMGC_MODE", "observe"},
     };

@@ -48,7 +48,7 @@ soaks() {
     done
 }
 
-lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
+lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0; }
 constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
 # bats test_tags=random
@@ -86,12 +86,12 @@ constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 }
 
 @test "lowvram: idle pages go back at rest, live ones stay" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 pool_passes 'alloc a 300MiB; fill a 1; alloc b 50MiB; fill b 2; free a; synchronize;
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=5ms VRAMGC_COOLDOWN=0 pool_passes 'alloc a 300MiB; fill a 1; alloc b 50MiB; fill b 2; free a; synchronize;
         await vramgc.held_bytes <= 52MiB; verify b 2; alloc c 300MiB; fill c 3; verify c 3; verify b 2' --mem 768MiB
 }
 
 @test "empty_cache has idle pages go back; without it they stay" {
-    export VRAMGC_COOLDOWN=10ms VRAMGC_SAMPLE=20ms
+    export VRAMGC_COOLDOWN=10ms VRAMGC_TEST_SAMPLE=20ms
     pool_passes 'alloc a 300MiB; fill a 1; alloc b 50MiB; fill b 2; free a; sleep 300; expect vramgc.held_bytes == 352MiB; empty_cache;
         await vramgc.held_bytes <= 52MiB; verify b 2' --mem 768MiB
     [ "$(fact reclaims)" = 0 ]

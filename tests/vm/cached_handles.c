@@ -1,6 +1,6 @@
 /* cached_handles.c: mode flush, call by call: which handles of PyTorch's allocator are cached when
  * they are released, and that nobody notices. The simulated device reports each handle that it does
- * not know. The allocator is that of vmm_calls.c. VRAMGC_REST=60s caches for seconds. */
+ * not know. The allocator is that of vmm_calls.c. VRAMGC_TEST_REST=60s caches for seconds. */
 #include "check.h"
 #include "vmm_calls.h"
 

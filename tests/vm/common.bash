@@ -12,7 +12,7 @@ setup() {
 capture_finds() {
     local fill='alloc a 300MiB; alloc b 180MiB stream=1; fill b 2 stream=1; fill a 1; free a; free b;'
     local capture='stream 2; capture_begin; alloc g 200MiB; capture_end; expect num_ooms == 0'
-    export VRAMGC_THRESHOLD=100 VRAMGC_SAMPLE=10s
+    export VRAMGC_THRESHOLD=100 VRAMGC_TEST_SAMPLE=10s
     "$1" "$fill synchronize; $capture" --mem 768MiB || return 1
     [ "$(fact page_waits)" = 0 ] || return 1
     SIMGPU_ASKED=1000 "$1" "$fill $capture" --mem 768MiB || return 1

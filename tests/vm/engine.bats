@@ -54,7 +54,7 @@ small=(--mem 768MiB)
 }
 
 @test "what PyTorch gives up goes back, and is no reclaim of ours; what it has cached stays" {
-    VRAMGC_COOLDOWN=10ms VRAMGC_SAMPLE=20ms passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; fill a 1; free a; sleep 300; expect vramgc.held_bytes == 300MiB;
+    VRAMGC_COOLDOWN=10ms VRAMGC_TEST_SAMPLE=20ms passes 'alloc b 50MiB; fill b 3; alloc a 250MiB; fill a 1; free a; sleep 300; expect vramgc.held_bytes == 300MiB;
         empty_cache; await vramgc.held_bytes == 50MiB; verify b 3; expect vramgc.reclaims == 0' "${small[@]}"
     [ "$(fact reclaims)" = 0 ]
     [ "$(actions '')" = 0 ]
@@ -147,13 +147,13 @@ small=(--mem 768MiB)
 }
 
 @test "two devices: idle pages of both go back while only one works" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 1; alloc b 300MiB; fill b 2; device 0; alloc a 300MiB; fill a 1;
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 1; alloc b 300MiB; fill b 2; device 0; alloc a 300MiB; fill a 1;
         free b; free a; synchronize; await vramgc.held_bytes == 0; device 1; await vramgc.held_bytes == 0' "${small[@]}" --devices 2
 }
 
 # Our thread comes from the other device, whose default stream has the same handle and nothing to do.
 @test "two devices: work in flight on one is waited for, though the other has none" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 0; alloc a 300MiB; device 1; alloc b 100MiB; fill b 2; synchronize; free b;
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=5ms VRAMGC_COOLDOWN=0 passes 'device 0; alloc a 300MiB; device 1; alloc b 100MiB; fill b 2; synchronize; free b;
         await vramgc.held_bytes == 0; device 0; fill a 1; device 1; free a; sleep 100; device 0; alloc c 300MiB; fill c 3; verify c 3' "${small[@]}" --devices 2
 }
 
@@ -187,17 +187,17 @@ small=(--mem 768MiB)
     local n
     local script='alloc a 100MiB; fill a 1; free a; synchronize; alloc b 100MiB stream=1; fill b 2 stream=1; stream 1; verify b 2'
     for n in 1 2 3 4 5; do
-        ! VRAMGC_LOWVRAM=1 VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes <= 110MiB" || break
+        ! VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=10s passes "$script; expect vramgc.held_bytes <= 110MiB" || break
     done
     [ "$status" = 0 ]
-    VRAMGC_REST=10s passes "$script; expect vramgc.held_bytes >= 200MiB"
+    VRAMGC_TEST_REST=10s passes "$script; expect vramgc.held_bytes >= 200MiB"
 }
 
 # The program allocates and frees all the time, so it never rests; our thread has had its first look before anything is idle.
 @test "lowvram: idle pages go back while the program works, and a burst is one action" {
     local script='alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;' i
     for i in 1 2 3 4 5 6 7 8; do script+=" alloc b$i 2MiB; sleep 5; free b$i;"; done
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes "$script alloc c 100MiB; await vramgc.held_bytes <= 110MiB"
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=10s VRAMGC_TEST_SAMPLE=10s passes "$script alloc c 100MiB; await vramgc.held_bytes <= 110MiB"
     [ "$(actions 'pages lowvram')" = 1 ]
     [ "$(fact reclaims)" = 1 ]
 }
@@ -209,15 +209,15 @@ small=(--mem 768MiB)
         lowvram+="alloc a$i 20MiB; fill a$i 1; alloc b$i 4MiB; synchronize; free a$i b$i; await vramgc.held_bytes == 0;"
         given_up+="alloc a$i 20MiB; fill a$i 1; synchronize; free a$i; empty_cache; await vramgc.held_bytes == 0;"
     done
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes "$lowvram"
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=10s VRAMGC_TEST_SAMPLE=10s passes "$lowvram"
     build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc" | python3 -c 'import json, sys # one action, which lasts to its last batch
 assert any(a["until_ns"] > a["time_ns"] + a["took_ns"] for a in json.load(sys.stdin)["processes"][0]["actions"])'
-    VRAMGC_REST=1ms VRAMGC_SAMPLE=10s passes "$given_up"
+    VRAMGC_TEST_REST=1ms VRAMGC_TEST_SAMPLE=10s passes "$given_up"
 }
 
 # Beside so little idle memory that which lives keeps it for a linger. A rest is longer still.
 @test "lowvram: what has just become idle stays for a while beside what lives" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=60s passes 'alloc b 300MiB; fill b 2; alloc a 40MiB; fill a 1; synchronize; free a;
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=60s passes 'alloc b 300MiB; fill b 2; alloc a 40MiB; fill a 1; synchronize; free a;
         sleep 300; expect vramgc.held_bytes >= 340MiB'
 }
 
@@ -232,7 +232,7 @@ assert any(a["until_ns"] > a["time_ns"] + a["took_ns"] for a in json.load(sys.st
 
 # The action would go on for another second without anything given back.
 @test "lowvram: what has gone back is told though the process ends at once and without a word" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=10s VRAMGC_TEST_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
         await vramgc.held_bytes == 0; _exit 0'
     [ "$(actions 'pages lowvram')" = 1 ]
     [ "$(fact reclaims)" = 1 ]
@@ -240,7 +240,7 @@ assert any(a["until_ns"] > a["time_ns"] + a["took_ns"] for a in json.load(sys.st
 
 # One action, or two where the machine takes a second over it.
 @test "lowvram: an action tells all that went back, though memory was taken meanwhile" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=10s VRAMGC_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=10s VRAMGC_TEST_SAMPLE=10s passes 'alloc a 400MiB; fill a 1; sleep 200; free a; synchronize;
         await vramgc.held_bytes == 0; alloc b 300MiB; fill b 2; free b; synchronize; await vramgc.held_bytes == 0; _exit 0'
     [ "$(fact reclaimed_bytes)" -gt $((400 << 20)) ]
     [ "$(sed -n 's/^action pages .* before=\([0-9]*\) after=\([0-9]*\) .*/\1 \2/p' <<<"$facts" | awk '{ sum += $1 - $2 } END { print sum }')" = "$(fact reclaimed_bytes)" ]
@@ -250,7 +250,7 @@ assert any(a["until_ns"] > a["time_ns"] + a["took_ns"] for a in json.load(sys.st
 @test "threshold: idle pages go back down to it after the cool-down, while the program works or rests; below it, or before, nothing does" {
     local script='alloc z 100KiB; alloc a 600MiB; fill a 1; free a; synchronize;' work= i
     for i in 1 2 3 4 5 6 7 8; do work+=" alloc b$i 100KiB; sleep 5; free b$i;"; done # in z's page
-    export VRAMGC_REST=20ms VRAMGC_SAMPLE=20ms
+    export VRAMGC_TEST_REST=20ms VRAMGC_TEST_SAMPLE=20ms
     VRAMGC_THRESHOLD=75 passes "$script await vramgc.held_bytes <= 512MiB; expect vramgc.held_bytes >= 500MiB" --mem 1GiB
     VRAMGC_THRESHOLD=75 VRAMGC_COOLDOWN=0 passes "$script $work await vramgc.held_bytes <= 514MiB; expect vramgc.held_bytes >= 500MiB" --mem 1GiB
     [ "$(actions 'pages threshold')" = 1 ]

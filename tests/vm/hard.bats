@@ -30,8 +30,8 @@ handful() {
         export PYTORCH_CUDA_ALLOC_CONF=$conf
         quietly "$captures" --mem 768MiB || return 1
         quietly "$script" --mem 768MiB || return 1
-        VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0 quietly "$script" --mem 768MiB || return 1
-        VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0 quietly "$random" --mem 3GiB || return 1
+        VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0 quietly "$script" --mem 768MiB || return 1
+        VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0 quietly "$random" --mem 3GiB || return 1
         [[ $output == *"ooms=0 "*"corrupted=0"* ]] || return 1
     done
 }

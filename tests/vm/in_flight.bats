@@ -32,7 +32,7 @@ constant_reclaim() { BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 # bats test_tags=random
 @test "constant reclaim: four streams, a card's latencies" { constant_reclaim && SIMGPU_LATENCY=card in_flight 4 50; }
 # bats test_tags=random
-@test "lowvram: four streams" { VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0 in_flight 4 60; }
+@test "lowvram: four streams" { VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0 in_flight 4 60; }
 
 # --- one stream works for some 200 ms on memory that another one wants now ---
 
@@ -44,7 +44,7 @@ works() {
     local version script="$1 synchronize;" i
     for ((i = 0; i < 2000; i++)); do script+=" fill a 1 stream=$2;"; done
     for version in $versions; do
-        SIMGPU_LATENCY=card VRAMGC_LOWVRAM=1 VRAMGC_REST=10s drive "$version" "$script $3 alloc c 200MiB stream=3; fill c 7 stream=3;
+        SIMGPU_LATENCY=card VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=10s drive "$version" "$script $3 alloc c 200MiB stream=3; fill c 7 stream=3;
             stream 3; verify c 7; expect num_alloc_retries == 0" --mem 768MiB
         quiet
         [ "$status" = 0 ] || return 1

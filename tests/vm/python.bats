@@ -15,12 +15,12 @@ python_passes() {
 # bats test_tags=random
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
-# VRAMGC_REST=60s: what is cached, or given up, stays for seconds.
+# VRAMGC_TEST_REST=60s: what is cached, or given up, stays for seconds.
 @test "what PyTorch says of a refusal is no more than the card has" {
     local setting mode
     for setting in expandable_segments:False expandable_segments:True; do
         for mode in flush compact; do
-            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_REST=60s python_says 'refused_text ok' refused_text 8GiB || return 1
+            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_TEST_REST=60s python_says 'refused_text ok' refused_text 8GiB || return 1
         done
     done
 }
@@ -50,20 +50,20 @@ at_rest() {
 }
 
 @test "at rest, lowvram: PyTorch's cache of addresses is emptied" {
-    VRAMGC_LOWVRAM=1 VRAMGC_REST=20ms at_rest empties
+    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=20ms at_rest empties
     [ "$(fact flushes)" -ge 1 ]
     [ "$(fact cache_empties)" = 0 ] # not by the program
 }
 
 @test "at rest, above the threshold as the program sees it: PyTorch's cache of addresses is emptied" {
-    VRAMGC_THRESHOLD=80 VRAMGC_REST=20ms at_rest empties
+    VRAMGC_THRESHOLD=80 VRAMGC_TEST_REST=20ms at_rest empties
     [ "$(fact flushes)" = 1 ]
     [[ $facts == *"action pages threshold "* ]] # what goes by that is a reclaim
     [ "$(fact reclaimed_bytes)" -ge $((250 << 20)) ] && [ "$(fact reclaimed_bytes)" -le $((302 << 20)) ]
 }
 
 @test "at rest, below the threshold: PyTorch's cache stays" {
-    VRAMGC_THRESHOLD=90 VRAMGC_REST=20ms at_rest stays
+    VRAMGC_THRESHOLD=90 VRAMGC_TEST_REST=20ms at_rest stays
     [ "$(fact flushes)" = 0 ]
 }
 

@@ -24,7 +24,7 @@ soaks() {
     done
 }
 
-lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
+lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0; }
 constant_reclaim() { lowvram; BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
 @test "one thread, one stream" { soaks 1 1 100; }

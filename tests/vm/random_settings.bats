@@ -9,7 +9,7 @@ load common
 one() {
     local n=$1 releases=($versions) streams=(1 4 8 20) rests=(2ms 100ms 4s) threads=(1 2 4) compare=0 nth=$(($1 % 25))
     local release=${releases[n % ${#releases[@]}]}
-    export VRAMGC_COOLDOWN=0 VRAMGC_REST=${rests[n % 3]} SIMGPU_LATENCY=none
+    export VRAMGC_COOLDOWN=0 VRAMGC_TEST_REST=${rests[n % 3]} SIMGPU_LATENCY=none
     if ((nth % 3 == 0)); then export VRAMGC_THRESHOLD=60 VRAMGC_LOWVRAM=0; else export VRAMGC_LOWVRAM=1; fi
     ((nth % 4 != 1)) || export SIMGPU_LATENCY=card
     ((nth % 5 != 2)) || BEHIND=$PWD/build/vm/libconstant_reclaim.so

@@ -38,7 +38,7 @@ QUESTIONS = ["cuMemGetInfo_v2", "cuStreamQuery", "cuEventQuery", "cuEventRecord"
              "cuMemGetAllocationGranularity", "cuCtxRecordEvent", "cuCtxSynchronize"]
 
 # name: (environment, capture or not[, what is set besides where the library is there])
-COMPACT = {"VRAMGC_MODE": "compact", "VRAMGC_ALLOC_CONF": "keep", "VRAMGC_REST": "5ms", "VRAMGC_COOLDOWN": "10ms", "SIMGPU_MEM": "8GiB"}
+COMPACT = {"VRAMGC_MODE": "compact", "VRAMGC_ALLOC_CONF": "keep", "VRAMGC_TEST_REST": "5ms", "VRAMGC_COOLDOWN": "10ms", "SIMGPU_MEM": "8GiB"}
 NATIVE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}
 EXPANDABLE = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 ASYNC = {**COMPACT, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "VRAMGC_ASYNC": "pages"}

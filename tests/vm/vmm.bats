@@ -201,7 +201,7 @@ in_flight() {
     done
 }
 
-lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_REST=2ms VRAMGC_COOLDOWN=0; }
+lowvram() { export VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=2ms VRAMGC_COOLDOWN=0; }
 constant_reclaim() { BEHIND=$PWD/build/vm/libconstant_reclaim.so; }
 
 # bats test_tags=random

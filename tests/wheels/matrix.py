@@ -16,7 +16,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-FRUGAL = {"VRAMGC_LOWVRAM": "1", "VRAMGC_REST": "2ms", "VRAMGC_COOLDOWN": "0"}
+FRUGAL = {"VRAMGC_LOWVRAM": "1", "VRAMGC_TEST_REST": "2ms", "VRAMGC_COOLDOWN": "0"}
 MODES = {
     "none": None,
     "observe": {"VRAMGC_MODE": "observe"},

@@ -99,8 +99,7 @@ function draw() {
 function saySteps(view) {
     const step = view.device.samples.step_ns, ms = Math.round(step / 1e6);
     byId("steps").hidden = ms < 5 || view.end >= 100 * step;
-    byId("steps").replaceChildren(...words("A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it. " +
-        "Finer ones: vramgc run --sample " + Math.round(ms / 5) + "ms"));
+    byId("steps").replaceChildren("A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it.");
 }
 
 function choose(number) {

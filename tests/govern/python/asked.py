@@ -1,4 +1,4 @@
-"""Above the threshold (VRAMGC_THRESHOLD=50), and before vramgc's own thread looks again (VRAMGC_SAMPLE is long): one refusal, upon
+"""Above the threshold (VRAMGC_THRESHOLD=50), and before vramgc's own thread looks again (VRAMGC_TEST_SAMPLE is long): one refusal, upon
 which PyTorch with max_split_size_mb gives back one block. The thread does the rest, whatever the hysteresis, but not while another
 GPU is at work: PyTorch would wait for it. Then vramgc_reclaim: in a program below the threshold nothing is given back until
 somebody asks."""
