@@ -22,7 +22,7 @@ enum { PEER_STAYS, PEER_WORKS }; /* what rests_since_ns may be besides a time */
 
 struct peer_slot {
     _Atomic uint64_t owner; /* its process_key; 0: nobody's */
-    atomic_uint asked;      /* goes up: the owner's thread sleeps on it (wakeup.h) */
+    atomic_uint asked;      /* goes up: the owner's thread sleeps on it (own_thread.h) */
     atomic_uint answered;   /* as asked was at the owner's latest look; askers sleep on it */
     atomic_uint late;       /* 1: somebody has asked in vain; until it answers */
     struct peer_card cards[VRAMGC_MAX_DEVICES];

@@ -1,33 +1,31 @@
 /* background_thread.c: vramgc's own threads. They exist only in a process that uses CUDA. The first
  * looks at the devices a few times a second (less often the longer nothing happens), keeps the
- * timeline, and does what is due (due.h). The second, which exists in mode compact only, gives idle
- * pages back and must wait for nobody but the GPU. */
+ * timeline, and does what is due (flush.h). The second, which exists in mode compact only, gives
+ * idle pages back and must wait for nobody but the GPU. */
 #include "govern/background_thread.h"
 
 #include "base/log.h"
 #include "base/process_stat.h"
 #include "base/standards.h"
 #include "cuda/capture_mode.h"
-#include "govern/at_rest.h"
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
-#include "govern/due.h"
+#include "govern/flush.h"
 #include "govern/mode.h"
 #include "govern/own_thread.h"
 #include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
-#include "govern/soft_oom.h"
-#include "govern/wakeup.h"
-#include "host/note.h"
+#include "policy/policy.h"
+#include "host/memory.h"
 #include "track/callers.h"
+#include "track/stream.h"
 #include "track/device.h"
 #include "track/event_log.h"
 #include "track/free_memory.h"
 #include "track/jobs.h"
 #include "track/neighbours.h"
 #include "track/process_state.h"
-#include "track/stream.h"
 #include "track/thread.h"
 
 #include <pthread.h>
@@ -65,7 +63,7 @@ static struct {
     bool decays;                             /* the second thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns, alone_ns;
-    uint64_t rest_step_ns; /* what at_rest_look() wants */
+    uint64_t rest_step_ns; /* what flush_host_look() wants */
 } self = {.rest_step_ns = UINT64_MAX};
 
 static bool memory_is_stale(const struct device *device, const struct look *look, uint64_t now) {
@@ -137,7 +135,7 @@ static void look_at(unsigned index, uint64_t now) {
         look->limits != limit_words()) {
         look->limits = limit_words();
         look->read_ns = now;
-        due_read_memory(device);
+        flush_read_memory(device);
     }
     if (device_vm(device)) {
         vm_spill_decay(device_vm(device));
@@ -149,7 +147,7 @@ static void look_at(unsigned index, uint64_t now) {
     if (atomic_exchange(&reclaim->wanted, false))
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
-    due_look(device, look->changed_ns, now);
+    flush_look(device, look->changed_ns, now);
     keep_rest(device, look, now);
 }
 
@@ -232,7 +230,7 @@ static void look_at_all(uint64_t now) {
             start_decay();
         look_at(i, now);
     }
-    self.rest_step_ns = at_rest_look(now);
+    self.rest_step_ns = flush_host_look(now);
 }
 
 static void *background_thread(void *unused) {

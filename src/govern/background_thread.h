@@ -1,4 +1,4 @@
-/* background_thread.h: vramgc's own thread, which wakeup.h wakes. */
+/* background_thread.h: vramgc's own thread, woken by own_thread.h. */
 #pragma once
 
 #include <stdbool.h>

@@ -3,11 +3,11 @@
 
 #include "govern/cached_handles.h"
 #include "govern/reclaim.h"
-#include "govern/wakeup.h"
+#include "govern/own_thread.h"
 #include "track/event_log.h"
+#include "track/stream.h"
 #include "track/free_memory.h"
 #include "track/process_state.h"
-#include "track/stream.h"
 
 /* Shortest step of our thread, and the pause while anything is captured. How soon the GPU is asked
  * again where it has not finished: a hundredth of the cool-down. With twice or half of STEP_NS, or

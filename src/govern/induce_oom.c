@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "govern/reclaim.h"
-#include "govern/soft_oom.h"
-#include "govern/wakeup.h"
+#include "policy/policy.h"
+#include "govern/own_thread.h"
 #include "python/names.h"
 #include "track/block_map.h"
 #include "track/device.h"

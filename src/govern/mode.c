@@ -1,19 +1,98 @@
 /* mode.c: which mode this process is in: gathers the facts for mode_table.c as they become known
  * (at cuInit, at PyTorch's first segment, after a device's self-test), and keeps the mode and the
- * reason in the file. It must not wait for anything: its questions come with PyTorch's lock held.
- */
+ * reason in the file. Once it has begun it
+ * must not wait for anything: its questions come with PyTorch's lock held. */
 #include "govern/mode.h"
 
 #include "base/cancel.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cuda/real.h"
 #include "govern/mode_table.h"
 #include "govern/torch.h"
 #include "track/process_state.h"
 #include "track/thread.h"
+#include "vm/version.h"
 
 #include <string.h>
+
+/* ---- the machine: it must not make a context, nor change anything ---- */
+
+enum { MOST_DEVICES = 32 }; /* struct proven has a bit for each */
+
+static struct proof proof_of(int driver_version, int device) {
+    real_cuDeviceGetUuid_t get_uuid = REAL(cuDeviceGetUuid);
+    struct proof_key key;
+    CUuuid uuid;
+    if (!get_uuid || get_uuid(&uuid, device) != CUDA_SUCCESS)
+        return (struct proof){PROOF_NONE, PARK_UNTRIED, false};
+    proof_key(uuid.bytes, driver_version, VM_VERSION, &key);
+    return proof_look(&key);
+}
+
+/* A device that cannot be told from others is not proven. */
+static struct proven proven_look(int driver_version) {
+    real_cuDeviceGetCount_t get_count = REAL(cuDeviceGetCount);
+    struct proven proven = {.state = PROOF_NONE};
+    int count = 0;
+    if (!driver_version || !get_count || get_count(&count) != CUDA_SUCCESS)
+        return proven;
+    for (int i = 0; i < count && i < MOST_DEVICES; i++) {
+        struct proof proof = proof_of(driver_version, i);
+        if (i == 0 || proof.state < proven.state)
+            proven = (struct proven){.state = proof.state, .unmap_waits = proven.unmap_waits};
+        if (proof.state == proven.state)
+            proven.devices |= 1u << i;
+        if (proof.unmap_waits)
+            proven.unmap_waits |= 1u << i;
+    }
+    return proven;
+}
+
+static bool devices_can_map(void) {
+    real_cuDeviceGetCount_t get_count = REAL(cuDeviceGetCount);
+    real_cuDeviceGetAttribute_t get_attribute = REAL(cuDeviceGetAttribute);
+    int count = 0, supported = 0;
+    if (!get_count || !get_attribute || get_count(&count) != CUDA_SUCCESS)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (get_attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, i) !=
+                CUDA_SUCCESS ||
+            !supported)
+            return false;
+    return count > 0;
+}
+
+static int driver_version(void) {
+    int version = 0;
+    real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
+    if (!get_version || get_version(&version) != CUDA_SUCCESS)
+        return 0;
+    return version;
+}
+
+struct mode_machine machine_look(void) {
+    int version = driver_version();
+    struct mode_machine machine = {
+        .driver = version, .maps = devices_can_map(), .proven = proven_look(version)};
+    driver_version_read(machine.driver_version, sizeof machine.driver_version);
+    vmm_entries_pass_by(machine.interposer, sizeof machine.interposer);
+    return machine;
+}
+
+const char *machine_objection(char *out, size_t capacity) {
+    char interposer[48];
+    struct text text = text_in(out, capacity);
+    if (!devices_can_map())
+        return "a device cannot map memory page by page";
+    if (!vmm_entries_pass_by(interposer, sizeof interposer))
+        return NULL;
+    text_format(&text, "%s answers for the driver, but not for cuMemCreate", interposer);
+    return out;
+}
+
+/* ---- the mode ---- */
 
 /* So many segments and blocks of a PyTorch that is newer than what was tried must have come as they
  * are known, before one of its segments gets its memory page by page. The first layers that a model
@@ -28,7 +107,7 @@ static struct {
     bool unsaid, asked, spill_said;
     _Atomic(enum option_mode) mode; /* that of the choice */
     atomic_bool own_pool;
-    atomic_uint unmap_waits; /* devices: proven.h */
+    atomic_uint unmap_waits; /* devices: struct proven */
     atomic_bool settled;     /* nothing but a self-test can change it any more */
 } self;
 CHILD_OPENS(self.lock);

@@ -1,8 +1,15 @@
 /* mode.h: the mode of this process and the reason, in the file. */
 #pragma once
 
-#include "govern/proven.h"
+#include "base/proof.h"
 #include "track/device.h"
+
+/* Whether the machine's devices are proven to bear the page engine (base/proof.h). */
+struct proven {
+    enum proof_state state; /* of all devices, the least that is known of one */
+    unsigned devices;       /* those of that state, a bit each */
+    unsigned unmap_waits;   /* those where unmapping waits for kernels: vm_unmap_at_rest */
+};
 
 /* What is known of the machine when recording starts. */
 struct mode_machine {
@@ -12,6 +19,14 @@ struct mode_machine {
     struct proven proven; /* they were seen to bear it */
     char interposer[48];  /* mode_facts.interposer */
 };
+
+/* After cuInit: what speaks for and against mapping memory here. Reads files and calls the driver:
+ * to be asked once, and without a lock. */
+struct mode_machine machine_look(void);
+
+/* What speaks against expandable segments, as a phrase, which may be in out; NULL: nothing. Calls
+ * the driver, too. */
+const char *machine_objection(char *out, size_t capacity);
 
 /* Recording starts, and PyTorch's version and setting stand in the file. */
 void mode_begin(const struct mode_machine *machine);

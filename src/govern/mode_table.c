@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "govern/alloc_conf.h"
 #include "govern/torch.h"
 
 /* PyTorch 2.0 was made for CUDA 11.7, which runs on drivers of CUDA 11.0 on, from 450.80.02

@@ -6,8 +6,11 @@
 #include "govern/torch.h"
 
 #include <dlfcn.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* The stack that our threads need. The C library takes the thread-local variables of all loaded
  * objects from the same stack, and says how much that is; where it does not, 8 MiB, as ulimit -s
@@ -23,12 +26,14 @@ static size_t stack_bytes(const pthread_attr_t *attributes) {
 }
 
 static struct {
-    atomic_uint count;
+    atomic_uint threads;
     atomic_bool begun;
-    sigset_t mask; /* of the thread that started the first */
+    sigset_t mask;                /* of the thread that started the first */
+    atomic_uint wakeups[WAKEUPS]; /* futexes */
+    _Atomic(atomic_uint *) shared[WAKEUPS];
 } self;
 
-static bool start(void *(*function)(void *)) {
+static bool thread_start(void *(*function)(void *)) {
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
@@ -40,10 +45,10 @@ static bool start(void *(*function)(void *)) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (!atomic_exchange(&self.begun, true))
         self.mask = before;
-    atomic_fetch_add(&self.count, 1);
+    atomic_fetch_add(&self.threads, 1);
     bool started = pthread_create(&thread, &attributes, function, NULL) == 0;
     if (!started)
-        atomic_fetch_sub(&self.count, 1);
+        atomic_fetch_sub(&self.threads, 1);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
@@ -57,11 +62,11 @@ static bool start(void *(*function)(void *)) {
 /* The machine may have had no more threads just then. */
 bool own_thread_start(void *(*function)(void *)) {
     uint64_t few_bytes = torch_addresses_bytes() / 100;
-    return few_bytes >= ARENA_BYTES && (start(function) || start(function));
+    return few_bytes >= ARENA_BYTES && (thread_start(function) || thread_start(function));
 }
 
 unsigned own_threads(void) {
-    return atomic_load(&self.count);
+    return atomic_load(&self.threads);
 }
 
 void own_thread_take_signals(void) {
@@ -70,5 +75,35 @@ void own_thread_take_signals(void) {
 
 void own_thread_ends(void) {
     own_thread_take_signals();
-    atomic_fetch_sub(&self.count, 1);
+    atomic_fetch_sub(&self.threads, 1);
+}
+
+/* ---- sleeping ---- */
+
+static atomic_uint *wakeup_word(enum wakeup who) {
+    atomic_uint *shared = atomic_load(&self.shared[who]);
+    return shared ? shared : &self.wakeups[who];
+}
+
+static int wakeup_scope(enum wakeup who) {
+    return atomic_load(&self.shared[who]) ? 0 : FUTEX_PRIVATE_FLAG;
+}
+
+void wakeup_share(enum wakeup who, atomic_uint *shared) {
+    atomic_store(&self.shared[who], shared);
+}
+
+void wakeup(enum wakeup who) {
+    atomic_uint *count = wakeup_word(who);
+    atomic_fetch_add(count, 1);
+    syscall(SYS_futex, count, FUTEX_WAKE | wakeup_scope(who), 1, NULL, NULL, 0);
+}
+
+unsigned wakeup_count(enum wakeup who) {
+    return atomic_load(wakeup_word(who));
+}
+
+void wakeup_sleep(enum wakeup who, uint64_t ns, unsigned count) {
+    struct timespec time = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
+    syscall(SYS_futex, wakeup_word(who), FUTEX_WAIT | wakeup_scope(who), count, &time, NULL, 0);
 }

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "card/reading.h"
 #include "govern/python.h"
-#include "govern/wakeup.h"
+#include "govern/own_thread.h"
 #include "track/process_state.h"
 
 #include <linux/futex.h>

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "python/frames.h"
 #include "python/names.h"
-#include "python/phases_file.h"
+#include "python/phases.h"
 #include "python/python_api.h"
 #include "store/store.h"
 #include "track/device.h"
@@ -245,7 +245,7 @@ static void name_functions(void) {
         return;
     atomic_store(&self.named, true);
     if (strcmp(functions, "auto") != 0)
-        phases_file_read(functions);
+        phases_read_file(functions);
     object *thresholds = stop_collecting();
     if (frames_learn())
         names_begin();

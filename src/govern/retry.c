@@ -10,12 +10,12 @@
 #include "govern/python.h"
 #include "govern/reclaim.h"
 #include "govern/trim.h"
-#include "govern/wakeup.h"
+#include "govern/own_thread.h"
 #include "track/callers.h"
+#include "track/stream.h"
 #include "track/device.h"
 #include "track/free_memory.h"
 #include "track/process_state.h"
-#include "track/stream.h"
 #include "track/thread.h"
 
 /* What the engine keeps for PyTorch, or the driver's pool keeps, would have been enough. */

@@ -1,6 +1,9 @@
-/* torch.c: see torch.h. It must not call anything of PyTorch's: the version is read from a file. */
+/* torch.c: see torch.h. It must not call anything of PyTorch's: the version is read from a file. A
+ * program that says anything about expandable segments, or chooses another backend, must never be
+ * overridden; and nothing is done in versions that are not known to be sound. */
 #include "govern/torch.h"
 
+#include "base/base.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "cuda/objects.h"
@@ -70,4 +73,263 @@ bool torch_on_wsl(void) {
 uint64_t torch_addresses_bytes(void) {
     struct rlimit limit;
     return getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/* ---- the allocator's setting ---- */
+
+#define CHOICE   "expandable_segments:True"
+#define REPLACED "max_split_size_mb"
+
+/* Expandable segments are mapped in these steps, else of 20 MiB, and a step with one live block
+ * stays. 12 is the least that works: PyTorch refuses up to 10, and pages are of 2 MiB. */
+#define STEP             "large_segment_size_mb"
+#define CHOICE_WITH_STEP STEP ":12," CHOICE /* last: programs cut that out of the text */
+
+#define OLD_NAME "PYTORCH_CUDA_ALLOC_CONF"
+#define NEW_NAME "PYTORCH_ALLOC_CONF"
+
+/* Left in the environment for a program that starts itself again, or another one: the choice is
+ * ours, and this is what stood in its place. */
+#define MARK      "VRAMGC_CHOSE_ALLOC_CONF"
+#define OLD_GIVEN "VRAMGC_GIVEN_CUDA_ALLOC_CONF"
+#define NEW_GIVEN "VRAMGC_GIVEN_ALLOC_CONF"
+
+/* 2.1.0 looks for libcuda.so, which many machines and containers do not have; 2.1.1 for
+ * libcuda.so.1.
+ */
+static bool lacks_the_driver(const char *torch_version) {
+    return strncmp(torch_version, "2.1.0", sizeof "2.1.0" - 1) == 0;
+}
+
+bool alloc_conf_is_sound(const char *torch_version) {
+    struct torch_version v;
+    return !lacks_the_driver(torch_version) && torch_parse(torch_version, &v) &&
+           torch_at_least(&v, 2, 1) && !(v.major == 2 && v.minor == 13) &&
+           !torch_at_least(&v, TORCH_NEWEST + 1);
+}
+
+/* PyTorch ends with an error at a name that it does not know. Builds on the way to 2.11,
+ * as 2.11.0a0 and 2.11.0.dev, may be older than this one. */
+static bool has_step(const char *torch_version) {
+    static const char first[] = "2.11.0";
+    char next =
+        strncmp(torch_version, first, sizeof first - 1) ? 0 : torch_version[sizeof first - 1];
+    struct torch_version v;
+    return torch_parse(torch_version, &v) && torch_at_least(&v, 2, 11) && next != 'a' &&
+           next != '.';
+}
+
+/* A setting is a list of name:value, and a value may be a list in brackets. */
+struct item {
+    const char *text;
+    size_t length;
+};
+
+static struct item item_at(const char *text) {
+    struct item item = {text, 0};
+    for (int depth = 0; text[item.length] && (depth > 0 || text[item.length] != ','); item.length++)
+        depth += (text[item.length] == '[') - (text[item.length] == ']');
+    return item;
+}
+
+static struct item next_item(struct item item) {
+    const char *end = item.text + item.length;
+    return *end ? item_at(end + 1) : (struct item){NULL, 0};
+}
+
+static bool is_end(char c) {
+    return !c || c == ',' || c == ':' || c == '[' || c == ']';
+}
+
+/* Whether the word at *p is that word; *p moves behind it. */
+static bool take_word(const char **p, const char *word) {
+    while (*word || !is_end(**p)) {
+        if (**p == ' ')
+            (*p)++;
+        else if (!*word || **p != *word++)
+            return false;
+        else
+            (*p)++;
+    }
+    return true;
+}
+
+static bool is_named(struct item item, const char *name) {
+    const char *word = item.text;
+    return take_word(&word, name) && *word == ':';
+}
+
+static bool names(const char *setting, const char *name) {
+    for (struct item item = item_at(setting); item.text; item = next_item(item))
+        if (is_named(item, name))
+            return true;
+    return false;
+}
+
+bool alloc_conf_says(const char *setting, const char *name, const char *value) {
+    for (struct item item = item_at(setting); item.text; item = next_item(item)) {
+        const char *word = item.text;
+        if (take_word(&word, name) && *word == ':' && (word++, take_word(&word, value)) &&
+            *word != ':')
+            return true;
+    }
+    return false;
+}
+
+static void add_item(struct text *text, const char *item, size_t length) {
+    if (text->length)
+        text_add(text, ",");
+    text_add_n(text, item, length);
+}
+
+/* Large blocks that are never cut are a remedy for what does not arise in expandable segments, and
+ * let these grow without need: PyTorch's developers advise against the pair. A memory fraction that
+ * native segments fill to the byte is refused where they grow by whole steps. */
+bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity) {
+    struct text text = text_in(out, capacity);
+    const char *choice = step && !names(setting, STEP) ? CHOICE_WITH_STEP : CHOICE;
+    bool add = !names(setting, "expandable_segments");
+    bool remove =
+        alloc_conf_says(setting, "expandable_segments", "True") && names(setting, REPLACED);
+    if ((!add && !remove) || alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
+        names(setting, "per_process_memory_fraction") ||
+        strlen(setting) + strlen(choice) + sizeof "," > capacity)
+        return false;
+    for (struct item item = item_at(setting); item.text; item = next_item(item))
+        if (item.length && !is_named(item, REPLACED))
+            add_item(&text, item.text, item.length);
+    if (add)
+        add_item(&text, choice, strlen(choice));
+    return true;
+}
+
+static void say(struct alloc_conf *conf, const char *value, const char *why) {
+    text_copy(conf->value, sizeof conf->value, value);
+    text_copy(conf->why, sizeof conf->why, why);
+}
+
+/* NULL: nothing is known against expandable segments here. */
+static const char *objection(const struct alloc_conf *conf, const char *of_machine) {
+    if (torch_on_wsl())
+        return "under WSL mapping memory fails with many drivers";
+    if (torch_has_aimdo())
+        return "ComfyUI's DynamicVRAM frees memory only for cudaMalloc";
+    if (of_machine)
+        return of_machine;
+    /* 1.125 times the card for each stream and pool: no limit that people set bears that long. */
+    if (torch_addresses_bytes() != UINT64_MAX)
+        return "addresses are limited (ulimit -v), and expandable segments take many";
+    if (!conf->torch[0])
+        return "PyTorch's version is not known";
+    if (!alloc_conf_is_sound(conf->torch))
+        return "expandable segments are not known to be sound in this PyTorch";
+    return NULL;
+}
+
+static bool is_set(const char *name, const char *value) {
+    const char *now = getenv(name);
+    return now && value && strcmp(now, value) == 0;
+}
+
+/* Keeps what it replaces under another name. */
+static bool replace(const char *name, const char *value, const char *kept) {
+    const char *before = getenv(name);
+    return !(before && setenv(kept, before, 1)) && !setenv(name, value, 1);
+}
+
+static struct { atomic_bool added; } self;
+
+bool alloc_conf_chose_expandable(void) {
+    return atomic_load_explicit(&self.added, memory_order_relaxed);
+}
+
+/* The old name counts in all versions, and first. */
+static bool set(const char *given, const char *value) {
+    bool done = replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
+    atomic_store_explicit(&self.added, done && !names(given, "expandable_segments"),
+                          memory_order_relaxed);
+    return done;
+}
+
+static void put_back(const char *name, const char *kept) {
+    const char *before = getenv(kept);
+    if (before)
+        setenv(name, before, 1);
+    else
+        unsetenv(name);
+}
+
+/* Takes back the choice of vramgc in a parent process, or in this one before a restart: the value
+ * from before it comes back, unless the program has chosen another since. */
+static void undo_choice(void) {
+    char chosen[sizeof((struct alloc_conf *)0)->value];
+    const char *given = getenv(NEW_GIVEN);
+    if (is_set(OLD_NAME, getenv(MARK)))
+        put_back(OLD_NAME, OLD_GIVEN);
+    for (int step = 0; given && step < 2; step++) /* the parent's PyTorch may be another */
+        if (alloc_conf_with_choice(given, step, chosen, sizeof chosen) && is_set(NEW_NAME, chosen))
+            put_back(NEW_NAME, NEW_GIVEN);
+    unsetenv(MARK);
+    unsetenv(OLD_GIVEN);
+    unsetenv(NEW_GIVEN);
+}
+
+static void choose(struct alloc_conf *conf, const char *of_machine) {
+    const char *against = objection(conf, of_machine);
+    const char *choice = has_step(conf->torch) ? CHOICE_WITH_STEP : CHOICE;
+    if (!against && !set("", choice))
+        against = "the environment is full";
+    struct text why = TEXT_IN(conf->why);
+    if (against)
+        text_format(&why, "left alone: %s", against);
+    else
+        say(conf, choice, "chosen by vramgc: none was set");
+}
+
+/* Some parts of PyTorch read the new name first. */
+static void add_under_new_name(bool step) {
+    char value[sizeof((struct alloc_conf *)0)->value];
+    const char *given = getenv(NEW_NAME);
+    if (given && alloc_conf_with_choice(given, step, value, sizeof value))
+        replace(NEW_NAME, value, NEW_GIVEN);
+}
+
+/* What the program has chosen, and what has become of it. */
+static const char *explain(const char *given) {
+    if (names(given, "expandable_segments"))
+        return "the program's choice; vramgc took " REPLACED " out";
+    if (names(given, REPLACED))
+        return "the program's choice; vramgc put " CHOICE " in the place of " REPLACED;
+    return "the program's choice; vramgc added " CHOICE;
+}
+
+static void add_choice(struct alloc_conf *conf, const char *given, const char *of_machine) {
+    char value[sizeof conf->value];
+    const char *why = explain(given);
+    bool step = has_step(conf->torch);
+    say(conf, given, "the program's choice");
+    if (!*given || objection(conf, of_machine) ||
+        !alloc_conf_with_choice(given, step, value, sizeof value) || !set(given, value))
+        return;
+    say(conf, value, why);
+    add_under_new_name(step);
+}
+
+void alloc_conf_apply(const char *wish, const char *of_machine, struct alloc_conf *out) {
+    memset(out, 0, sizeof *out);
+    torch_find_version(out->torch, sizeof out->torch);
+    undo_choice();
+    const char *given = getenv(OLD_NAME);
+    if (!given)
+        given = getenv(NEW_NAME);
+    if (strcmp(wish, "auto") != 0 && strcmp(wish, "keep") != 0) {
+        setenv(OLD_NAME, wish, 1);
+        say(out, wish, "VRAMGC_ALLOC_CONF");
+    } else if (strcmp(wish, "keep") == 0) {
+        say(out, given ? given : "", given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
+    } else if (given) {
+        add_choice(out, given, of_machine);
+    } else {
+        choose(out, of_machine);
+    }
 }

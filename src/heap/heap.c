@@ -2,8 +2,7 @@
  * run of another. Must not call malloc, directly or through libc: it may be malloc's caller. */
 #include "heap/heap.h"
 
-#include "heap/count.h"
-#include "heap/internal.h"
+#include "heap/books.h"
 
 static uint64_t end_of(const struct run *run) {
     return run->address + run->bytes;

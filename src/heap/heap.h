@@ -84,6 +84,17 @@ const struct heap_figures *heap_figures(const struct heap *heap);
 void heap_walk(const struct heap *heap, bool (*visit)(const struct heap_run *run, void *context),
                void *context);
 
+struct frag_figures {
+    uint64_t free_bytes;         /* free runs in all */
+    uint64_t free_runs;          /* holes */
+    uint64_t largest_hole_bytes; /* largest free run */
+    uint64_t page_waste_bytes;   /* free bytes in 2 MiB pages (of the address) that also hold an
+                                    active byte: what even an ideal compaction leaves */
+};
+
+/* Of one walk over the heap. What follows from these figures alone is computed by their readers. */
+void frag_measure(const struct heap *heap, struct frag_figures *out);
+
 /* Checks every invariant: runs tile their segments, neighbours agree, no two free neighbours, the
  * hash finds each run, no memory of the books is lost, and the figures equal a count made anew.
  * For tests and debug builds: it looks at every run. */

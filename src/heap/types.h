@@ -2,10 +2,6 @@
  * Nothing here may depend on how a heap is kept. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/base.h"
 
 enum heap_state { HEAP_UNMAPPED, HEAP_FREE, HEAP_ALLOCATED, HEAP_PENDING };

@@ -1,7 +1,7 @@
 /* driver_context.c: wrappers of context and capture functions: where recording begins, where
  * everything is dropped at once, and when the driver must not be disturbed. */
 #include "hook/calls.h"
-#include "process/reset.h"
+#include "process/start.h"
 #include "track/alloc.h"
 #include "track/oom.h"
 

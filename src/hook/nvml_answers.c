@@ -7,7 +7,7 @@
 #include "card/reading.h"
 #include "cuda/objects.h"
 #include "cuda/real.h"
-#include "govern/alloc_conf.h"
+#include "govern/torch.h"
 #include "process/start.h"
 #include "track/device.h"
 

@@ -21,7 +21,7 @@ typedef int (*get_property_t)(const char *, size_t *);
 typedef int (*mallctl_t)(const char *, void *, size_t *, void *, size_t);
 typedef void (*mi_collect_t)(bool);
 
-/* To have so much mapped anew takes 22 ms (host/rule.c): nobody notices that. */
+/* To have so much mapped anew takes 22 ms (BYTES_PER_NS): nobody notices that. */
 #define AT_ONCE_BYTES (64 * MEBIBYTE)
 
 static struct {

@@ -4,7 +4,7 @@
  * takes, and what finds it may wait for the loader. */
 #pragma once
 
-#include "host/rule.h"
+#include "policy/policy.h"
 
 /* "glibc", "tcmalloc", "jemalloc", "mimalloc"; NULL: none that is known. Looks once. */
 const char *host_allocator_name(void);

@@ -24,3 +24,8 @@ struct host_memory_own host_memory_in(const char *status);
 /* What of it this process has in memory, but for files that are mapped: what it has taken, and
  * nobody else can give back. 0: not known. */
 uint64_t host_memory_own_bytes(void);
+
+/* What the program has of the host's memory, into the statistics file: where it is killed for lack
+ * of memory, the file is what is left to tell of it. By our own thread only, about once a second:
+ * some small files of the kernel are read, which takes 0.06 ms. */
+void host_note(void);

@@ -1,5 +1,13 @@
-/* policy.h: decides whether memory is to be given back now. Pure: figures, settings and a clock
- * reading go in, a decision comes out; knows no CUDA, takes no lock, calls nothing.
+/* policy.h: decides whether memory is to be given back now: of the device, by a flush or page by
+ * page; at a call, whether "out of memory" is a safe answer; and memory of the host. Pure: figures,
+ * settings and a clock reading go in, a decision comes out; knows no CUDA, takes no lock, calls
+ * nothing.
+ *
+ *     armed --over the threshold, enough to gain, cool-down over--> a reclaim --> disarmed
+ *       ^------ use fell below, or as much became idle, by hysteresis_percent ------'
+ *
+ * The invariant: no rule fires again on what it did itself. What a reclaim left behind arms
+ * nothing.
  *
  * Utilisation is (total - free) / total of the whole device, as in SD.Next. Rules:
  *  - off: never. observe: decides as flush would, and marks the decision as observed.
@@ -33,7 +41,9 @@ struct policy_settings {
     enum policy_mode mode;
     double threshold_percent;
     double hysteresis_percent;
-    uint64_t cooldown_ns;
+    /* VRAMGC_COOLDOWN is both: how long a user bears idle memory on a card that is full. */
+    uint64_t cooldown_ns;  /* a flush: shortest time from one to the next, as each holds work up */
+    uint64_t idle_most_ns; /* compact: longest that pages above the threshold stay idle */
     uint64_t min_gain_bytes;
     uint64_t quiet_ns;
     bool lowvram;
@@ -59,7 +69,7 @@ struct policy_reading {
  *    again at once: without that each move costs as many calls of the driver as the model has
  *    extents.)
  *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
- *    goes once it has been idle for the cool-down, down to the threshold.
+ *    goes once it has been idle for idle_most_ns, down to the threshold.
  *  - lowvram: all goes once it has been idle for a two hundredth of quiet_ns, if as much is idle as
  *    is live; longer the less it is, at most quiet_ns, and shorter the more it is; at once if it is
  *    four times as much. Where that takes too much of the time, later: see policy_pace. */
@@ -123,3 +133,92 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
  * Block events after now_ns begin a new rest for lowvram. */
 void policy_acted(const struct policy_settings *settings, struct policy_state *state,
                   uint64_t now_ns);
+
+/* ---- a soft out-of-memory ---- */
+
+/* May this cudaMalloc of PyTorch's allocator be answered once with out of memory, so that it
+ * empties its cache and asks again? Each answer but SOFT_OOM_SAFE names the case in which the
+ * answer would become a real error, or be of no use; each was seen on real releases. */
+enum soft_oom {
+    SOFT_OOM_SAFE,
+    SOFT_OOM_NOT_ALLOCATOR, /* only PyTorch's caching allocator asks again */
+    SOFT_OOM_UNCACHED,   /* the path without a cache does not ask again; it is known by not asking
+                            first whether the stream is captured */
+    SOFT_OOM_CAPTURING,  /* during a capture the cache is not emptied: the error would be real */
+    SOFT_OOM_RETRY,      /* the allocator has freed segments since its latest block event (for a
+                            memory fraction, too), or the driver has refused this very request:
+                            this is its last attempt */
+    SOFT_OOM_INDUCED,    /* this request has been answered so already */
+    SOFT_OOM_EXPANDABLE, /* segments are mapped piece by piece: PyTorch warns the user each
+                            time, and 2.8 ... 2.12 may never map again */
+    SOFT_OOM_BROKEN,     /* an earlier one became a real error: never again in this process */
+    SOFT_OOM_NO_GAIN,    /* nothing would come back */
+    SOFT_OOM_AT_WORK,    /* PyTorch would wait for the GPU: found out last, by govern/reclaim.h */
+    SOFT_OOM_VERDICTS
+};
+
+struct soft_oom_facts {
+    bool from_allocator;
+    bool stream_asked;     /* right before, on this thread */
+    bool stream_capturing; /* the answer to that */
+    bool capturing;        /* any stream of the process */
+    unsigned frees_since_block;
+    bool asked_again;       /* after the driver's own refusal, on this thread */
+    uint64_t induced_bytes; /* of this thread, not answered yet; 0: none */
+    bool expandable;
+    bool broken;
+    uint64_t releasable_bytes;
+    uint64_t min_gain_bytes;
+};
+
+/* facts may not be NULL. */
+enum soft_oom soft_oom_check(const struct soft_oom_facts *facts);
+
+/* A word for the log and the report. */
+const char *soft_oom_name(enum soft_oom verdict);
+
+/* ---- memory of the host: when it goes back to the system. The caller says what the process has,
+ * and how busy it is ----
+ *
+ *  * Only at rest: over the last half second the process used less than a tenth of one processor.
+ *  * Only if there is something to gain: beside what is in use it has STEP more than after the
+ *    last release, and so much more is kept.
+ *  * A hundredth of the time at most: so much of it what it cost the program to have mapped anew
+ *    what releases gave back may be. Time in which it cost less is saved up, to some minutes.
+ *    What a release itself took was taken from nobody, for the program rested: a tenth. */
+
+/* What the process has; what of it is known to be in use, 0 where nothing is; and what whoever
+ * gives back keeps of the rest, as far as is known: all of it, or some that is not there. */
+struct host_has {
+    uint64_t bytes, in_use_bytes, kept_bytes;
+};
+
+struct host_rule {
+    uint64_t spare_bytes; /* least that it had beside what is in use since the last release */
+    uint64_t kept_bytes;  /* and least that was kept */
+    uint64_t step_bytes;  /* 0: none was made yet */
+    uint64_t released_ns, took_ns, left_bytes; /* the last release, and what the process had then */
+    uint64_t gained_bytes, again_bytes; /* what it gave back, and the most of it that came back */
+    uint64_t paid_until_ns;             /* until then what the ones before it cost is worked off */
+    uint64_t observed_bytes;            /* would be gone, had releases not only been observed */
+};
+
+/* What the program used of its processors until then, and since when it has rested. */
+struct host_pace {
+    uint64_t time_ns, program_ns, rests_since_ns; /* rests_since_ns 0: it does not rest */
+};
+
+/* A reading, a few times a second: of the process, and of the thread that releases, which is no
+ * work of the program's. Whether that rests. */
+bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns);
+
+/* Whether to make a release now, at rest, while the process has so much. */
+bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has);
+
+/* The same where none is ever made: how much one would give back now, as the rule would have it had
+ * it made those before. */
+uint64_t host_release_observed(struct host_rule *rule, uint64_t now_ns, struct host_has has);
+
+/* One was made, and took so long. */
+void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
+                   struct host_has before, struct host_has after);

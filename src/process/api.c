@@ -2,7 +2,7 @@
  * vramgc's own thread. */
 #define VRAMGC_BUILD
 #include "govern/reclaim.h"
-#include "govern/wakeup.h"
+#include "govern/own_thread.h"
 #include "track/block_map.h"
 #include "track/device.h"
 #include "track/process_state.h"

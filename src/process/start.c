@@ -1,7 +1,7 @@
 /* start.c: when recording begins and ends. Begins: at the first use of CUDA, never before, so that
  * the many processes of a web UI that do not use it stay silent, make no file and start no thread.
  * Ends: with the process, or in a forked child, where the parent's device does not exist. */
-#include "process/machine.h"
+#include "govern/mode.h"
 #include "process/start.h"
 
 #include "base/cancel.h"
@@ -16,17 +16,21 @@
 #include "card/reading.h"
 #include "cuda/objects.h"
 #include "cuda/real.h"
-#include "govern/alloc_conf.h"
 #include "govern/background_thread.h"
-#include "govern/mode.h"
 #include "govern/peer_programs.h"
 #include "govern/python.h"
 #include "govern/reclaim.h"
+#include "govern/torch.h"
 #include "python/python_api.h"
 #include "serve/serve.h"
 #include "track/callers.h"
 #include "track/device.h"
 #include "track/process_state.h"
+#include "track/alloc.h"
+#include "track/block.h"
+#include "track/stream.h"
+#include "track/vmm.h"
+#include "track/vmm_range.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -188,10 +192,6 @@ __attribute__((constructor)) static void watch(void) {
     pthread_atfork(objects_before_fork, objects_after_fork, forked_child);
 }
 
-bool start_is_ending(void) {
-    return atomic_load(&self.ending);
-}
-
 /* To a person, where the launcher does not tell: without the launcher, and where the place was not
  * chosen. What a program reads is left alone. */
 static void tell_where(void) {
@@ -290,4 +290,54 @@ bool start_recording_in_context(void) {
     if (LIKELY(atomic_load_explicit(&recording_state, memory_order_acquire) != RECORDING_ASLEEP))
         return recording_is_on();
     return real_current_context(&context) && context && start_recording();
+}
+
+/* ---- a device was reset: that must be dropped from every book ---- */
+
+static void gauge_clear(struct vramgc_gauge *gauge) {
+    figure_set(&gauge->current, 0);
+}
+
+void reset_device(unsigned index) {
+    struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
+    if (!device)
+        return;
+    alloc_reset(index);
+    vmm_reset(index);
+    vmm_range_reset(index);
+    stream_reset(index);
+    block_reset(index);
+    capture_reset(index);
+    lock_take(&device->lock);
+    heap_clear(device->heap);
+    owners_reset(&device->owners);
+    device->pool.live_bytes = 0;
+    device->pool.blocks = 0;
+    __atomic_store_n(&device->pool.used_bytes, 0, __ATOMIC_RELAXED);
+    device->pool.of_pytorch = false;
+    __atomic_store_n(&device->pool.idle_bytes, 0, __ATOMIC_RELAXED);
+    serve_reset(device);
+    device_publish(device);
+    struct vramgc_device_stats *stats = &device->out->stats;
+    gauge_clear(&stats->held_bytes);
+    gauge_clear(&stats->other_bytes);
+    gauge_clear(&device->step_bytes);
+    for (size_t i = 0; i < VRAMGC_MAX_LIBRARIES; i++)
+        gauge_clear(&device->out->of_libraries[i]);
+    gauge_clear(&stats->pool_bytes);
+    gauge_clear(&stats->managed_bytes);
+    gauge_clear(&stats->pinned_bytes);
+    gauge_clear(&stats->imported_bytes);
+    gauge_clear(&stats->graph_bytes);
+    gauge_clear(&stats->address_bytes);
+    figure_bump(&stats->resets, 1);
+    __atomic_store_n(&device->context, NULL, __ATOMIC_RELAXED);
+    lock_give(&device->lock);
+}
+
+/* The runtime releases its contexts when the program ends; what it held until then is the record.
+ */
+void reset_primary_gone(unsigned index) {
+    if (!atomic_load(&self.ending))
+        reset_device(index);
 }

@@ -18,5 +18,7 @@ void start_at_cuda_init(void);
 /* The settings hold from now on, if no cuInit was seen yet: NVML may be asked before. */
 void start_read_settings(void);
 
-/* Whether the process ends. */
-bool start_is_ending(void);
+/* A device was reset, or its primary context released for the last time: what was recorded of it
+ * does not exist any more. */
+void reset_device(unsigned device);
+void reset_primary_gone(unsigned device);

@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Learns how (layout.h). With the GIL, on a thread of ours, once. False: this Python cannot be
- * read, and the others must not be called. */
+/* Learns how. With the GIL, on a thread of ours, which has no Python of its own to run, once. Runs
+ * a few lines of Python's own, which import nothing. False: something was not found, or not found
+ * again, and the others must not be called. */
 bool frames_learn(void);
 
 /* The innermost frame, and the one that called it; 0: none. */

@@ -2,6 +2,8 @@
 #include "python/phases.h"
 
 #include "base/base.h"
+#include "base/file.h"
+#include "base/log.h"
 
 #include <string.h>
 
@@ -168,4 +170,29 @@ size_t phases_add(const char *text, size_t *first) {
         text += length + (text[length] == '\n');
     }
     return bad;
+}
+
+/* 256 bytes for each row that there may be, which has 216 at most. */
+enum { MOST_FILE_BYTES = 256 * MOST_ROWS };
+
+void phases_read_file(const char *path) {
+    char text[MOST_FILE_BYTES];
+    size_t first = 0;
+    size_t length = file_read_start(path, text, sizeof text);
+    size_t bad = phases_add(text, &first);
+    if (length == 0)
+        LOG(LOG_WARN,
+            "VRAMGC_FUNCTIONS: %s cannot be read, or is empty; functions are named all "
+            "the same",
+            path);
+    else if (bad == 1)
+        LOG(LOG_WARN,
+            "VRAMGC_FUNCTIONS: line %zu of %s is not PHASE MODULE FUNCTION, or is one too "
+            "many; the others hold",
+            first, path);
+    else if (bad > 1)
+        LOG(LOG_WARN,
+            "VRAMGC_FUNCTIONS: %zu lines of %s, the first of them %zu, are not PHASE MODULE "
+            "FUNCTION, or too many; the others hold",
+            bad, path, first);
 }

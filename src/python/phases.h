@@ -1,4 +1,4 @@
-/* phases.h: what a Python function is part of: rows of the user's own, then phases.def. Pure: it
+/* phases.h: what a Python function is part of: rows of the user's own, then phases.def. It
  * knows names only. */
 #pragma once
 
@@ -23,3 +23,7 @@ const char *phases_find(const char *module, const char *function);
  * itself. Empty lines and those that begin with # mean nothing. Returns how many lines could not be
  * taken, the number of the first in *first. Before anything is looked for. */
 size_t phases_add(const char *text, size_t *first);
+
+/* The same from a file of the user's; what cannot be read, or understood, is told in one warning,
+ * and is no loss. Not where a thread of the program waits. */
+void phases_read_file(const char *path);

@@ -33,7 +33,7 @@ struct method_definition {
     X(void *, PyEval_SaveThread, (void))                                                           \
     X(void, PyEval_RestoreThread, (void *))
 
-/* What knowing frames needs besides (layout.h): PyGC_ is 3.10's. */
+/* What knowing frames needs besides (frames.c): PyGC_ is 3.10's. */
 #define PYTHON_FRAME_FUNCTIONS(X)                                                                  \
     X(int, PyGC_Disable, (void))                                                                   \
     X(int, PyGC_Enable, (void))                                                                    \

@@ -7,7 +7,7 @@
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
 #include "govern/retry.h"
-#include "govern/wakeup.h"
+#include "govern/own_thread.h"
 #include "serve/sharing.h"
 #include "track/device.h"
 #include "track/oom.h"

@@ -39,6 +39,7 @@ struct policy_settings settings_policy(void) {
         .threshold_percent = options->threshold,
         .hysteresis_percent = (double)standards->hysteresis_percent,
         .cooldown_ns = options->cooldown,
+        .idle_most_ns = options->cooldown,
         .min_gain_bytes = standards->min_gain_bytes,
         .quiet_ns = standards->rest_ns,
         .lowvram = options->lowvram,

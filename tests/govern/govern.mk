@@ -14,7 +14,7 @@ build/govern/lib%.so: tests/govern/%.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared $< -o $@ -ldl
 
-FRAMES_C := tests/govern/frames.c $(addprefix src/python/,frames.c layout.c python_api.c) src/base/lock.c
+FRAMES_C := tests/govern/frames.c $(addprefix src/python/,frames.c python_api.c) src/base/lock.c
 build/govern/libframes.so: $(FRAMES_C) $(wildcard src/python/*.h) | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -fPIC -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -Iinclude -Isrc -shared $(FRAMES_C) -o $@ -ldl

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Every case in which a request must not be refused: nothing happens, and no error reaches the program. Each has a counterpart in
-# tests/mutants/, which takes the check out of soft_oom.c and sees the same test fail.
+# tests/mutants/, which takes the check out of policy.c and sees the same test fail.
 load common
 
 @test "not the allocator: an extension's own cudaMalloc" {

@@ -15,6 +15,7 @@ static const struct policy_settings standard = {
     .threshold_percent = 80,
     .hysteresis_percent = 5,
     .cooldown_ns = SECOND,
+    .idle_most_ns = SECOND,
     .min_gain_bytes = 32 * MIB,
     .quiet_ns = SECOND / 20,
 };

@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include "cuda/objects.h"
-#include "govern/alloc_conf.h"
 #include "govern/torch.h"
 
 #include <stdio.h>

@@ -1,8 +1,7 @@
 /* test_books.c: the memory a heap's books are made of: nodes and the hash. */
 #include "unit.h"
 
-#include "heap/nodes.h"
-#include "heap/run_table.h"
+#include "heap/books.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* test_frag.c: the fragmentation figures against a count byte by byte (cell by cell). */
 #include "unit.h"
 
-#include "heap/frag.h"
 #include "heap/heap.h"
 
 #include <string.h>

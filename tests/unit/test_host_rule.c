@@ -2,7 +2,7 @@
  * for a hundredth of the time at most. */
 #include "unit.h"
 
-#include "host/rule.h"
+#include "policy/policy.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define MS  ((uint64_t)1000000)

@@ -33,7 +33,7 @@ static void below_the_threshold_the_cache_stays(void **unused) {
 static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(void **unused) {
     struct policy_settings settings = standard;
     (void)unused;
-    settings.cooldown_ns = 3 * SECOND;
+    settings.idle_most_ns = 3 * SECOND;
     struct policy_decay decay = decay_at(&settings, 81, 20, 0);
     assert_int_equal(decay.attached_ns, 3 * SECOND);
     assert_int_equal(decay.attached_bytes, 1 * GIB);
@@ -82,7 +82,7 @@ static void lowvram_waits_for_the_pace(void **unused) {
     assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns);
     assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 16);
     settings.lowvram = false;
-    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.cooldown_ns);
+    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.idle_most_ns);
 }
 
 /* Work of a third of the time is not too much, of a sixth not little. */

@@ -8,7 +8,7 @@
 #include "govern/python.h"
 #include "python/frames.h"
 #include "python/names.h"
-#include "python/phases_file.h"
+#include "python/phases.h"
 #include "store/store.h"
 #include "track/device.h"
 #include "track/process_state.h"
@@ -45,7 +45,7 @@ bool frames_learn(void) {
 void names_begin(void) {}
 void names_end(void) {}
 
-void phases_file_read(const char *path) {
+void phases_read_file(const char *path) {
     (void)path;
 }
 

@@ -2,7 +2,7 @@
  * others: the verdict names it, and no combination of them ever becomes safe. */
 #include "unit.h"
 
-#include "govern/soft_oom.h"
+#include "policy/policy.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@ UNIT_LINK_JUDGE := -DVRAMGC_VERSION='"test"' -pthread -ldl
 
 UNIT_heap = $(wildcard src/heap/*.c)
 UNIT_LINK_heap = -Wl,--wrap=mmap,--wrap=munmap
-UNIT_books = src/heap/run_table.c src/heap/nodes.c
+UNIT_books = src/heap/books.c
 UNIT_heap_random = $(wildcard src/heap/*.c) tests/unit/model.c
 UNIT_tags = $(wildcard src/heap/*.c)
 UNIT_frag = $(wildcard src/heap/*.c)
@@ -19,15 +19,16 @@ UNIT_growth = src/track/owners.c $(UNIT_JUDGE)
 UNIT_LINK_growth = $(UNIT_LINK_JUDGE)
 UNIT_alert = $(UNIT_JUDGE)
 UNIT_LINK_alert = $(UNIT_LINK_JUDGE)
-UNIT_host_rule = src/host/rule.c
-UNIT_host_memory = src/host/memory.c src/base/control_group.c src/base/text.c src/base/parse.c
+UNIT_host_rule = src/policy/policy.c
+UNIT_host_memory = src/host/memory.c $(UNIT_store)
+UNIT_LINK_host_memory = -pthread -ldl
 UNIT_peak = $(UNIT_JUDGE)
 UNIT_LINK_peak = $(UNIT_LINK_JUDGE)
 UNIT_webui = $(UNIT_JUDGE)
 UNIT_LINK_webui = $(UNIT_LINK_JUDGE)
 UNIT_units = src/read/units.c src/base/text.c
 UNIT_owners = src/track/owners.c
-UNIT_phases = src/python/phases.c
+UNIT_phases = src/python/phases.c $(addprefix src/base/,clock.c log.c text.c clean_text.c)
 UNIT_card = src/card/threshold.h
 UNIT_policy = src/policy/policy.c
 UNIT_policy_decay = src/policy/policy.c
@@ -48,12 +49,12 @@ UNIT_timeline = $(UNIT_store)
 UNIT_LINK_timeline = -pthread
 UNIT_lock = src/base/lock.c
 UNIT_LINK_lock = -pthread
-UNIT_soft_oom = src/govern/soft_oom.c
+UNIT_soft_oom = src/policy/policy.c
 UNIT_python = src/govern/python.c src/python/python_api.c src/base/clock.c src/base/lock.c
 UNIT_CUDA_python = y
 UNIT_LINK_python = -pthread
-UNIT_alloc_conf = src/govern/alloc_conf.c src/govern/mode_table.c src/govern/torch.c src/base/text.c src/base/proof.c src/base/state_folder.c
-UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/alloc_conf.c src/govern/torch.c src/base/text.c src/base/proof.c src/base/state_folder.c
+UNIT_alloc_conf = src/govern/torch.c src/govern/mode_table.c src/base/text.c src/base/proof.c src/base/state_folder.c
+UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/torch.c src/base/text.c src/base/proof.c src/base/state_folder.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)

@@ -1,7 +1,9 @@
-/* due.c: see due.h. Only our own thread may come here: it waits for the GIL, and for the GPU where
- * somebody asked for memory. */
-#include "govern/due.h"
+/* flush.c: see flush.h. Only our own thread may come here: it waits for the GIL, and for the GPU
+ * where somebody asked for memory. It must not hold the host allocator's locks, or the GIL, for
+ * longer than a user would notice in a click. */
+#include "govern/flush.h"
 
+#include "base/log.h"
 #include "base/process_stat.h"
 #include "base/text.h"
 #include "govern/decay_thread.h"
@@ -9,18 +11,21 @@
 #include "govern/python.h"
 #include "govern/reclaim.h"
 #include "govern/trim.h"
+#include "host/allocator.h"
+#include "host/memory.h"
 #include "python/names.h"
 #include "track/event_log.h"
+#include "track/stream.h"
+#include "track/device.h"
 #include "track/free_memory.h"
 #include "track/mempool.h"
 #include "track/process_state.h"
-#include "track/stream.h"
 
 /* Who asked for memory (vramgc_reclaim, or a library of the program's) waits for the GPU a fifth of
  * what a user notices, 0.1 s. */
 enum { GPU_PATIENCE = 20 };
 
-void due_read_memory(struct device *device) {
+void flush_read_memory(struct device *device) {
     if (!reclaim_enter(device))
         return;
     mempool_look(device); /* first: what a pool keeps is not others' */
@@ -28,7 +33,7 @@ void due_read_memory(struct device *device) {
 }
 
 /* As far as the GPU has finished with it. The device's context is current. */
-static uint64_t reclaim(struct device *device) {
+static uint64_t reclaim_pages(struct device *device) {
     struct vm *vm = device_vm(device);
     uint64_t given = vm ? vm_reclaim(vm, UINT64_MAX) : 0;
     device_account_pages(device);
@@ -45,7 +50,7 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     action.before_bytes = figure_get(physical);
     action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
     for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
-        given += reclaim(device);
+        given += reclaim_pages(device);
         reclaim_credit(&action, figure_get(physical), given);
         if (!device_idle_page_bytes(device) || capture_active())
             break;
@@ -122,7 +127,7 @@ static bool must_not_flush(void *context) {
 }
 
 /* Has PyTorch empty its cache, through Python. Whether anything was done. */
-static bool flush(struct device *device, struct vramgc_action action) {
+static bool flush_cache(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
     int tries = action.reason == VRAMGC_REASON_REFUSED ? GPU_PATIENCE : 1;
     bool asked = action.reason == reclaim_log_reason(POLICY_ASKED);
@@ -164,19 +169,19 @@ static struct vramgc_action asked_by(uint64_t asker, unsigned library) {
 }
 
 /* Whether anything was done. */
-static bool act(struct device *device, struct policy_decision decision,
-                struct vramgc_action action) {
+static bool flush_or_trim(struct device *device, struct policy_decision decision,
+                          struct vramgc_action action) {
     action.device = device_index(device);
     action.reason = action.reason ? action.reason : reclaim_log_reason(decision.reason);
     action.observed = decision.observed;
     action.used_bytes = device_used_bytes(device);
     bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
                                           ? give_back_pages(device, action)
-                                          : flush(device, action));
+                                          : flush_cache(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
         return false; /* without a Python an induced out of memory may still do it */
-    due_read_memory(device);
+    flush_read_memory(device);
     reclaim_acted(device);
     return true;
 }
@@ -188,7 +193,7 @@ static uint64_t releasable_at_rest(const struct device *device, uint64_t changed
     return rests ? device_releasable_bytes(device) : 0;
 }
 
-void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
+void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
     bool asked = atomic_exchange(&reclaim->asked, false);
@@ -221,10 +226,152 @@ void due_look(struct device *device, uint64_t changed_ns, uint64_t now) {
         reclaim->policy = before;
     lock_give(&reclaim->lock);
     bool due = decision.flush || decision.trim;
-    if (due && !act(device, decision, asked_by(asker, library)) &&
+    if (due && !flush_or_trim(device, decision, asked_by(asker, library)) &&
         unfinished) /* a GPU is at work */
         atomic_store(&reclaim->unfinished, true);
     atomic_store(&reclaim->late, false);
     if (library) /* another that has asked meanwhile stays */
         atomic_compare_exchange_strong(&reclaim->library, &library, 0);
+}
+
+/* ---- the host's memory ---- */
+
+/* To read the process's processor time takes 0.3 us. */
+#define LOOK_NS (50 * MILLISECOND_NS)
+
+/* While the program works, so that its rest is seen soon: as looks of the device come by then. */
+#define WORK_STEP_NS (100 * MILLISECOND_NS)
+
+/* What one release may take, half of what a user takes for at once (0.1 s); what is left the next
+ * look does. (glibc's cannot be stopped.) */
+#define BUDGET_NS (50 * MILLISECOND_NS)
+
+/* To ask the allocator what is in use takes a tenth of what the program itself used since: one that
+ * does nothing is not asked again. */
+#define ASK_PART 10
+
+/* One release, in as many pieces as it takes. */
+struct releasing {
+    struct host_rule rule;
+    struct host_has before; /* all 0: none is under way */
+    uint64_t took_ns;
+};
+
+static struct {
+    struct host_pace pace;
+    struct releasing of_heap, of_pinned;
+    struct host_has heap;
+    uint64_t ask_again_ns; /* by the program's processor time */
+} self;
+
+static struct host_has host_pinned(void) {
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        if (device_if_ready(i))
+            bytes += figure_get(&device_if_ready(i)->out->stats.pinned_bytes.current);
+    return (struct host_has){bytes, 0, bytes};
+}
+
+static void ask_what_is_in_use(void) {
+    uint64_t begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+    self.heap = host_allocator_has();
+    self.ask_again_ns =
+        self.pace.program_ns + ASK_PART * (clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
+    figure_set(&store_file()->host.in_use_bytes, self.heap.in_use_bytes);
+}
+
+/* Beside what is in use it has page-locked memory, too, and what was mapped. */
+static struct host_has host_heap(void) {
+    if (self.pace.program_ns >= self.ask_again_ns)
+        ask_what_is_in_use();
+    self.heap.bytes = host_memory_own_bytes();
+    if (!self.heap.in_use_bytes)
+        self.heap.kept_bytes = self.heap.bytes;
+    return self.heap;
+}
+
+static bool must_not_release(void *context) {
+    (void)context;
+    return capture_active();
+}
+
+static bool release_heap(void) {
+    return host_allocator_release(BUDGET_NS);
+}
+
+static bool release_pinned(void) {
+    python_empty_host_cache(must_not_release, NULL);
+    return true;
+}
+
+/* By processor time: on a busy machine the clock on the wall tells what others took, too.
+ * of: how much there is; release: false while it has not finished. */
+static void release_if_due(struct releasing *releasing, uint64_t now_ns,
+                           struct host_has (*of)(void), bool (*release)(void),
+                           uint64_t *released_bytes) {
+    struct host_has has = of();
+    bool under_way = releasing->before.bytes;
+    if (!under_way && !host_release_is_due(&releasing->rule, now_ns, has))
+        return;
+    if (!under_way)
+        releasing->before = has;
+    uint64_t begun_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+    bool over = release();
+    uint64_t took_ns = clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
+    struct host_has after = of();
+    releasing->took_ns += took_ns;
+    figure_add(&store_file()->process.host_release_ns, took_ns);
+    figure_add(released_bytes, minus_u64(has.bytes, after.bytes));
+    if (!over)
+        return;
+    figure_add(&store_file()->process.host_releases, 1);
+    host_released(&releasing->rule, now_ns, releasing->took_ns, releasing->before, after);
+    LOG(LOG_DEBUG, "host: %s gave back %llu MiB in %llu ms",
+        release == release_heap ? host_allocator_name() : "PyTorch's page-locked cache",
+        (unsigned long long)(minus_u64(releasing->before.bytes, after.bytes) / MEBIBYTE),
+        (unsigned long long)(releasing->took_ns / MILLISECOND_NS));
+    releasing->before = (struct host_has){0};
+    releasing->took_ns = 0;
+}
+
+static void host_release(uint64_t now_ns) {
+    struct vramgc_process_stats *process = &store_file()->process;
+    release_if_due(&self.of_pinned, now_ns, host_pinned, release_pinned,
+                   &process->pinned_released_bytes);
+    if (host_allocator_name())
+        release_if_due(&self.of_heap, clock_ns(), host_heap, release_heap,
+                       &process->host_released_bytes);
+}
+
+/* Whose allocator does not say what is in use, of that is not known what is not. */
+static void host_observe(uint64_t now_ns) {
+    struct host_has has = host_heap();
+    if (has.in_use_bytes)
+        figure_add(&store_file()->process.host_unused_bytes,
+                   host_release_observed(&self.of_heap.rule, now_ns, has));
+}
+
+static void note_call(void) {
+    const struct vramgc_process_stats *process = &store_file()->process;
+    struct vramgc_host *host = &store_file()->host;
+    if (!*host->call &&
+        (figure_get(&process->host_released_bytes) || figure_get(&process->host_unused_bytes)))
+        text_copy(host->call, sizeof host->call, host_allocator_call());
+}
+
+uint64_t flush_host_look(uint64_t now_ns) {
+    const struct options *options = settings_options();
+    if (options->host == HOST_OFF)
+        return UINT64_MAX;
+    if (now_ns - self.pace.time_ns < LOOK_NS)
+        return LOOK_NS;
+    bool rests = host_rests(&self.pace, now_ns, clock_read_ns(CLOCK_PROCESS_CPUTIME_ID),
+                            clock_read_ns(CLOCK_THREAD_CPUTIME_ID));
+    if (options->host == HOST_OBSERVE || options->mode == MODE_OBSERVE) {
+        if (rests)
+            host_observe(now_ns);
+    } else if (rests)
+        host_release(now_ns);
+    note_call();
+    return !rests ? WORK_STEP_NS : self.of_heap.before.bytes ? LOOK_NS : UINT64_MAX;
 }
