@@ -1,7 +1,7 @@
-/* background_thread.c: vramgc's own threads. They exist only in a process that uses CUDA. The first
- * looks at the devices a few times a second (less often the longer nothing happens), keeps the
- * timeline, and does what is due (flush.h). The second, which exists in mode compact only, gives
- * idle pages back and must wait for nobody but the GPU. */
+/* background_thread.c: vramgc's own threads. They exist only in a process that uses CUDA. The flush
+ * thread looks at the devices a few times a second (less often the longer nothing happens), keeps
+ * the timeline, and has memory given back (flush.h). The decay thread gives idle pages and cached
+ * handles back, and must wait for nobody but the GPU. */
 #include "govern/background_thread.h"
 
 #include "base/log.h"
@@ -48,7 +48,7 @@ enum { STOP_PATIENCE_MS = 2000 };
 /* At most with each look. */
 #define ALONE_NS SAMPLE_NS
 
-/* What the thread remembers of each device between two looks. */
+/* Of each device, between two looks. */
 struct look {
     uint64_t block_events;
     uint64_t changed_ns; /* when block_events was last seen to change */
@@ -60,7 +60,7 @@ struct look {
 
 static struct {
     atomic_bool stopping, looking, decaying; /* the latter two: a thread is at work */
-    bool decays;                             /* the second thread exists */
+    bool decays;                             /* the decay thread exists */
     struct look looks[VRAMGC_MAX_DEVICES];
     uint64_t changed_ns, copied_ns, alone_ns;
     uint64_t rest_step_ns; /* what flush_host_look() wants */
@@ -85,7 +85,7 @@ static uint64_t block_events(const struct vramgc_device_stats *stats) {
 /* Fragmentation needs a walk over all blocks, during which none can be handed out: once after a
  * change, and for less than a thousandth of the time. That counts from the walk, not from the look,
  * which may have begun long before: it waits for Python. */
-static void measure_holes(struct device *device, struct look *look) {
+static void measure_if_changed(struct device *device, struct look *look) {
     uint64_t start_ns = clock_ns();
     if (!look->unmeasured || start_ns < look->measure_ns)
         return;
@@ -110,7 +110,7 @@ static void keep_point(struct device *device, uint64_t top_bytes) {
     device_list_owners(device, settings_standards()->sample_ns);
 }
 
-static void look_at(unsigned index, uint64_t now) {
+static void look_at_device(unsigned index, uint64_t now) {
     struct device *device = device_if_ready(index);
     if (!device)
         return;
@@ -123,7 +123,7 @@ static void look_at(unsigned index, uint64_t now) {
         look->unmeasured = true;
         figure_set(&device->out->worked_ns, store_age_ns());
     }
-    measure_holes(device, look);
+    measure_if_changed(device, look);
     uint64_t top_bytes = growth_take_top(&device->growth);
     jobs_look(device, top_bytes, look->changed_ns, now);
     if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
@@ -189,7 +189,7 @@ static bool only_we_are_left(uint64_t now) {
 }
 
 /* The program's exit handlers may be run here. */
-static void leave(void) {
+static void leave_last(void) {
     atomic_store(&self.stopping, true);
     wakeup(WAKEUP_DECAY);
     own_thread_take_signals();
@@ -220,7 +220,7 @@ static void start_decay(void) {
         cached_handles_stop();
 }
 
-static void look_at_all(uint64_t now) {
+static void look_at_devices(uint64_t now) {
     if (settings_policy().mode == POLICY_FLUSH)
         python_prepare();
     python_name_functions();
@@ -228,7 +228,7 @@ static void look_at_all(uint64_t now) {
         struct device *device = device_if_ready(i);
         if (device && !self.decays && (device_vm(device) || cached_handles_bytes(device)))
             start_decay();
-        look_at(i, now);
+        look_at_device(i, now);
     }
     self.rest_step_ns = flush_host_look(now);
 }
@@ -246,7 +246,7 @@ static void *background_thread(void *unused) {
             break;
         peers_look_begins();
         if (!parked_now()) /* else it would wait for a thread that stands in the driver */
-            look_at_all(now);
+            look_at_devices(now);
         peers_look_ends(count);
         stack_name();
         neighbours_look();
@@ -261,7 +261,7 @@ static void *background_thread(void *unused) {
         }
         atomic_store(&self.looking, false);
         if (only_we_are_left(now))
-            leave();
+            leave_last();
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_LOOK, step_ns(now), count);
     }

@@ -1,4 +1,4 @@
-/* background_thread.h: vramgc's own thread, woken by own_thread.h. */
+/* background_thread.h: vramgc's own threads, the flush thread and the decay thread. */
 #pragma once
 
 #include <stdbool.h>

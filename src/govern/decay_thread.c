@@ -32,7 +32,7 @@ struct burst {
     uint64_t begun_ns, latest_ns;
 };
 
-/* What is known of one device. */
+/* Of one device. */
 struct decaying {
     struct lock lock; /* the bursts */
     struct burst bursts[VRAMGC_REASONS];
@@ -81,8 +81,8 @@ static struct vramgc_action action_of(struct device *device, uint32_t reason) {
 }
 
 /* The figures and what is written down are true at once. */
-static void count(struct device *device, const struct vramgc_action *action, uint64_t given,
-                  uint64_t start_ns) {
+static void burst_add(struct device *device, const struct vramgc_action *action, uint64_t given,
+                      uint64_t start_ns) {
     struct decaying *decaying = &self.devices[device_index(device)];
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t took_ns = clock_ns() - start_ns;
@@ -108,17 +108,17 @@ static void count(struct device *device, const struct vramgc_action *action, uin
 
 /* Enters what an action gave back into the books, and returns it. 0: there was nothing, or the GPU
  * has not finished. */
-static uint64_t account(struct device *device, const struct vramgc_action *action, uint64_t given,
-                        uint64_t start_ns) {
+static uint64_t decay_credit(struct device *device, const struct vramgc_action *action,
+                             uint64_t given, uint64_t start_ns) {
     device_account_pages(device);
     if (given)
-        count(device, action, given, start_ns);
+        burst_add(device, action, given, start_ns);
     return given;
 }
 
 /* Tells of what nothing was added to since then, or that began that long ago. */
-static void conclude_one(struct decaying *decaying, struct burst *burst, uint64_t latest_ns,
-                         uint64_t begun_ns) {
+static void burst_conclude(struct decaying *decaying, struct burst *burst, uint64_t latest_ns,
+                           uint64_t begun_ns) {
     lock_take(&decaying->lock);
     struct vramgc_action action = burst->action;
     bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
@@ -129,14 +129,14 @@ static void conclude_one(struct decaying *decaying, struct burst *burst, uint64_
         reclaim_log_end(&action);
 }
 
-static void conclude(struct decaying *decaying, uint64_t latest_ns, uint64_t begun_ns) {
+static void bursts_conclude(struct decaying *decaying, uint64_t latest_ns, uint64_t begun_ns) {
     for (size_t i = 0; i < VRAMGC_REASONS; i++)
-        conclude_one(decaying, &decaying->bursts[i], latest_ns, begun_ns);
+        burst_conclude(decaying, &decaying->bursts[i], latest_ns, begun_ns);
 }
 
 void decay_conclude(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        conclude(&self.devices[i], UINT64_MAX, UINT64_MAX);
+        bursts_conclude(&self.devices[i], UINT64_MAX, UINT64_MAX);
 }
 
 /* --- what is done --- */
@@ -158,15 +158,15 @@ static uint64_t reclaimed_bytes(const struct device *device, struct vm *vm, uint
     return settings_options()->lowvram ? gone_bytes : ours;
 }
 
-static void decay(struct device *device, struct vm *vm, const struct decay_limits *limits,
-                  uint64_t now_ns) {
+static void decay_pages(struct device *device, struct vm *vm, const struct decay_limits *limits,
+                        uint64_t now_ns) {
     bool lowvram = settings_options()->lowvram;
     struct vramgc_action action =
         action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
     struct decayed gone = vm_decay(vm, limits, now_ns);
-    account(device, &action, gone.attached_bytes + reclaimed_bytes(device, vm, gone.retained_bytes),
-            start_ns);
+    decay_credit(device, &action,
+                 gone.attached_bytes + reclaimed_bytes(device, vm, gone.retained_bytes), start_ns);
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
@@ -174,7 +174,7 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
     uint64_t start_ns = clock_ns();
     action.request_bytes = bytes;
     uint64_t given = vm_reclaim_now(vm, bytes + PAGE_BYTES);
-    return account(device, &action, given, start_ns);
+    return decay_credit(device, &action, given, start_ns);
 }
 
 /* --- the threads of the program --- */
@@ -185,7 +185,7 @@ static void wake(uint64_t next_ns, uint64_t now_ns) {
 }
 
 /* Does not wake our thread for pages that it has seen already and could not give back yet. */
-static void note(struct device *device, struct vm *vm) {
+static void wake_if_due(struct device *device, struct vm *vm) {
     struct decay_limits limits = limits_of(device, vm);
     uint64_t due_ns = vm_decay_due_ns(vm, &limits);
     if (due_ns == UINT64_MAX)
@@ -199,13 +199,13 @@ static void note(struct device *device, struct vm *vm) {
 void decay_note_idle(struct device *device) {
     struct vm *vm = device_vm(device);
     if (vm && settings_options()->lowvram)
-        note(device, vm);
+        wake_if_due(device, vm);
 }
 
 void decay_note_given_up(struct device *device) {
     struct vm *vm = device_vm(device);
     if (vm)
-        note(device, vm);
+        wake_if_due(device, vm);
 }
 
 void decay_note_cached(void) {
@@ -244,11 +244,11 @@ static void set_pace(struct device *device, struct vm *vm, uint64_t now_ns) {
 }
 
 /* 0: nothing gets too old. */
-static uint64_t step_one(struct device *device, struct vm *vm, uint64_t now_ns) {
+static uint64_t step_pages(struct device *device, struct vm *vm, uint64_t now_ns) {
     set_pace(device, vm, now_ns);
     struct decay_limits limits = limits_of(device, vm);
     if (vm_decay_due_ns(vm, &limits) <= now_ns) {
-        decay(device, vm, &limits, now_ns);
+        decay_pages(device, vm, &limits, now_ns);
         limits = limits_of(device, vm);
     }
     uint64_t due_ns = vm_decay_due_ns(vm, &limits), then_ns = clock_ns();
@@ -272,13 +272,13 @@ static uint64_t step_cached(const struct device *device, uint64_t now_ns) {
     return due_ns == UINT64_MAX ? 0 : max_u64(minus_u64(due_ns, clock_ns()), STEP_NS);
 }
 
-static uint64_t step(struct device *device, struct vm *vm, uint64_t now_ns) {
+static uint64_t step_device(struct device *device, struct vm *vm, uint64_t now_ns) {
     bool cached = cached_handles_due_ns(device) != UINT64_MAX;
     if (!vm && !cached)
         return 0;
     if (capture_active())
         return NAP_NS;
-    uint64_t pages_ns = vm ? step_one(device, vm, now_ns) : 0;
+    uint64_t pages_ns = vm ? step_pages(device, vm, now_ns) : 0;
     return cached ? sooner(pages_ns, step_cached(device, now_ns)) : pages_ns;
 }
 
@@ -290,8 +290,9 @@ uint64_t decay_step(uint64_t now_ns) {
         struct vm *vm = device ? device_vm(device) : NULL;
         if (!device)
             continue;
-        next_ns = sooner(next_ns, step(device, vm, now_ns));
-        conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS), minus_u64(now_ns, LONGEST_NS));
+        next_ns = sooner(next_ns, step_device(device, vm, now_ns));
+        bursts_conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS),
+                        minus_u64(now_ns, LONGEST_NS));
     }
     return next_ns;
 }

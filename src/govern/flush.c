@@ -126,7 +126,7 @@ static bool must_not_flush(void *context) {
     return must_not;
 }
 
-/* Has PyTorch empty its cache, through Python. Whether anything was done. */
+/* Has PyTorch empty its cache, through Python. False: nothing was done. */
 static bool flush_cache(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
     int tries = action.reason == VRAMGC_REASON_REFUSED ? GPU_PATIENCE : 1;
@@ -168,7 +168,7 @@ static struct vramgc_action asked_by(uint64_t asker, unsigned library) {
     return action;
 }
 
-/* Whether anything was done. */
+/* False: nothing was done. */
 static bool flush_or_trim(struct device *device, struct policy_decision decision,
                           struct vramgc_action action) {
     action.device = device_index(device);
@@ -242,8 +242,8 @@ void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
 /* While the program works, so that its rest is seen soon: as looks of the device come by then. */
 #define WORK_STEP_NS (100 * MILLISECOND_NS)
 
-/* What one release may take, half of what a user takes for at once (0.1 s); what is left the next
- * look does. (glibc's cannot be stopped.) */
+/* The longest one release may take: half of what a user takes for at once (0.1 s); what is left the
+ * next look does. (glibc's cannot be stopped.) */
 #define BUDGET_NS (50 * MILLISECOND_NS)
 
 /* To ask the allocator what is in use takes a tenth of what the program itself used since: one that

@@ -136,7 +136,7 @@ static void soft_oom_failed(const char *how) {
     LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
 }
 
-/* What cannot be had here is left to the background thread, which decides for itself. */
+/* The flush thread may have what cannot be had here: it decides for itself. */
 static void leave_to_background(struct device *device, enum soft_oom verdict) {
     atomic_store(&reclaim_of(device)->verdict, verdict);
     atomic_store(&reclaim_of(device)->wanted, true);

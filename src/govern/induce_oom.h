@@ -4,7 +4,7 @@
 
 #include "track/device.h"
 
-/* Whether this cudaMalloc is to be answered so. allocator: the caller is PyTorch's caching
+/* Is this cudaMalloc to be answered so? allocator: the caller is PyTorch's caching
  * allocator; for others never, but a reclaim that is due is left to the background thread. */
 bool induce_oom_at_malloc(bool allocator, uint64_t bytes);
 

@@ -21,7 +21,7 @@
 
 enum { MOST_DEVICES = 32 }; /* struct proven has a bit for each */
 
-static struct proof proof_of(int driver_version, int device) {
+static struct proof proof_of_device(int driver_version, int device) {
     real_cuDeviceGetUuid_t get_uuid = REAL(cuDeviceGetUuid);
     struct proof_key key;
     CUuuid uuid;
@@ -39,7 +39,7 @@ static struct proven proven_look(int driver_version) {
     if (!driver_version || !get_count || get_count(&count) != CUDA_SUCCESS)
         return proven;
     for (int i = 0; i < count && i < MOST_DEVICES; i++) {
-        struct proof proof = proof_of(driver_version, i);
+        struct proof proof = proof_of_device(driver_version, i);
         if (i == 0 || proof.state < proven.state)
             proven = (struct proven){.state = proof.state, .unmap_waits = proven.unmap_waits};
         if (proof.state == proven.state)
@@ -64,7 +64,7 @@ static bool devices_can_map(void) {
     return count > 0;
 }
 
-static int driver_version(void) {
+static int cuda_version(void) {
     int version = 0;
     real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
     if (!get_version || get_version(&version) != CUDA_SUCCESS)
@@ -73,7 +73,7 @@ static int driver_version(void) {
 }
 
 struct mode_machine machine_look(void) {
-    int version = driver_version();
+    int version = cuda_version();
     struct mode_machine machine = {
         .driver = version, .maps = devices_can_map(), .proven = proven_look(version)};
     driver_version_read(machine.driver_version, sizeof machine.driver_version);
@@ -113,7 +113,7 @@ static struct {
 CHILD_OPENS(self.lock);
 
 /* The lock is held. A reader of the file may see a part of both reasons just then. */
-static void choose(void) {
+static void choose_mode(void) {
     struct mode_choice choice = mode_choose(&self.facts);
     struct mode_facts events_fit = self.facts;
     events_fit.events = EVENTS_FIT;
@@ -171,7 +171,7 @@ void mode_begin(const struct mode_machine *machine) {
         .proof = machine->proven.state,
         .least_proven = machine->proven.devices,
     };
-    choose();
+    choose_mode();
     lock_give(&self.lock);
 }
 
@@ -185,7 +185,7 @@ static enum mode_events look_at_events(const struct device *device) {
 }
 
 /* PyTorch, or what runs beside it, may have been loaded only after cuInit. */
-static void ask_again(enum mode_events events) {
+static void look_at_torch(enum mode_events events) {
     char version[sizeof self.torch];
     int cancel = cancel_disable();
     torch_find_version(version, sizeof version);
@@ -199,14 +199,14 @@ static void ask_again(enum mode_events events) {
     self.facts.aimdo = aimdo;
     if (self.facts.events == EVENTS_NOT_YET)
         self.facts.events = events;
-    choose();
+    choose_mode();
     lock_give(&self.lock);
     cancel_restore(cancel);
 }
 
 bool mode_is_compact(const struct device *device) {
     if (UNLIKELY(!atomic_load(&self.settled)))
-        ask_again(look_at_events(device));
+        look_at_torch(look_at_events(device));
     return atomic_load(&self.mode) == MODE_COMPACT;
 }
 
@@ -217,7 +217,7 @@ void mode_tried(const struct device *device, bool passed) {
         self.facts.passed |= bit;
     else
         self.facts.failed |= bit;
-    choose();
+    choose_mode();
     lock_give(&self.lock);
 }
 

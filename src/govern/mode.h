@@ -4,14 +4,14 @@
 #include "base/proof.h"
 #include "track/device.h"
 
-/* Whether the machine's devices are proven to bear the page engine (base/proof.h). */
+/* Which of the machine's devices are proven to bear the page engine (base/proof.h). */
 struct proven {
     enum proof_state state; /* of all devices, the least that is known of one */
     unsigned devices;       /* those of that state, a bit each */
     unsigned unmap_waits;   /* those where unmapping waits for kernels: vm_unmap_at_rest */
 };
 
-/* What is known of the machine when recording starts. */
+/* The machine, when recording starts. */
 struct mode_machine {
     int driver; /* its version; 0: not known */
     char driver_version[DRIVER_VERSION_BYTES];
@@ -24,17 +24,17 @@ struct mode_machine {
  * to be asked once, and without a lock. */
 struct mode_machine machine_look(void);
 
-/* What speaks against expandable segments, as a phrase, which may be in out; NULL: nothing. Calls
+/* The case against expandable segments, as a phrase, which may be in out; NULL: nothing. Calls
  * the driver, too. */
 const char *machine_objection(char *out, size_t capacity);
 
 /* Recording starts, and PyTorch's version and setting stand in the file. */
 void mode_begin(const struct mode_machine *machine);
 
-/* Whether cudaMallocAsync is to be served by a pool of ours where the mode is compact. */
+/* Is cudaMallocAsync to be served by a pool of ours, where the mode is compact? */
 bool mode_wants_own_pool(void);
 
-/* Whether its proof says that unmapping waits for kernels: vm_unmap_at_rest. */
+/* Does its proof say that unmapping waits for kernels (vm_unmap_at_rest)? */
 bool mode_unmaps_at_rest(unsigned device);
 
 /* Before PyTorch's allocator gets a segment: whether it may get its memory page by page. */

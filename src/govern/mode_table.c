@@ -126,7 +126,7 @@ static void add_devices(struct text *text, unsigned devices) {
     }
 }
 
-static void add_word(struct text *text, char letter, const struct mode_facts *facts) {
+static void add_reason_word(struct text *text, char letter, const struct mode_facts *facts) {
     static const unsigned newest[] = {TORCH_NEWEST};
     if (letter == 't')
         text_add(text, facts->torch);
@@ -144,10 +144,10 @@ static void add_word(struct text *text, char letter, const struct mode_facts *fa
                                           : facts->least_proven);
 }
 
-static void explain(const char *why, const struct mode_facts *facts, struct text *text) {
+static void explain_row(const char *why, const struct mode_facts *facts, struct text *text) {
     for (; *why; why++)
         if (*why == '%')
-            add_word(text, *++why, facts);
+            add_reason_word(text, *++why, facts);
         else
             text_add_n(text, why, 1);
 }
@@ -161,7 +161,7 @@ struct mode_choice mode_choose(const struct mode_facts *facts) {
             choice.mode = rows[i].mode;
             choice.driver_pool = rows[i].needs & ASYNC;
             choice.needs_proof = (rows[i].needs & OUTDATED) || (rows[i].excludes & PROVEN);
-            explain(rows[i].why, facts, &text);
+            explain_row(rows[i].why, facts, &text);
             return choice;
         }
     text_add(&text, "asked for by VRAMGC_MODE"); /* off, observe, flush */

@@ -8,7 +8,7 @@
 
 enum { MODE_WHY_BYTES = 192 };
 
-/* What is known of the block events of a PyTorch that is newer. */
+/* Of a PyTorch that is newer than what was tried: are its block events the known ones? */
 enum mode_events { EVENTS_NOT_YET, EVENTS_FIT, EVENTS_DIFFER };
 
 struct mode_facts {

@@ -121,8 +121,8 @@ static bool register_fork(void) {
     return registered;
 }
 
-/* What is registered after Python's end has begun is never called. Its first step, before atexit,
- * is to mark the main thread as ended. */
+/* Python never calls a handler that is registered after its end has begun. Its first step, before
+ * atexit, is to mark the main thread as ended. */
 static bool end_has_begun(void) {
     object *thread = python_call("threading", "main_thread");
     object *is_alive = thread ? py()->PyObject_GetAttrString(thread, "is_alive") : NULL;
@@ -136,7 +136,7 @@ static bool end_has_begun(void) {
 
 /* Python calls no trace function and no callback of sys.monitoring on the calling thread until it
  * is told the contrary. Before 3.11 it is not needed: no thread sets them for another one. */
-static void hide(void (*enter_or_leave)(void *)) {
+static void hide_from_tracing(void (*enter_or_leave)(void *)) {
     if (enter_or_leave && py()->PyGILState_GetThisThreadState)
         enter_or_leave(py()->PyGILState_GetThisThreadState());
 }
@@ -169,13 +169,13 @@ static void collect_again(object *thresholds) {
 }
 
 /* The GIL, unless Python is about to end or to fork: then it waits for us to be outside. */
-static bool enter(int *state) {
+static bool gil_enter(int *state) {
     am_inside = true;
     atomic_fetch_add(&self.inside, 1);
     if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0) {
         *state = py()->PyGILState_Ensure();
         if (!atomic_load(&self.stopping) && atomic_load(&self.forking) == 0) {
-            hide(py()->PyThreadState_EnterTracing);
+            hide_from_tracing(py()->PyThreadState_EnterTracing);
             return true;
         }
         py()->PyGILState_Release(*state);
@@ -184,9 +184,9 @@ static bool enter(int *state) {
     return false;
 }
 
-static void leave(int state) {
+static void gil_leave(int state) {
     py()->PyErr_Clear();
-    hide(py()->PyThreadState_LeaveTracing);
+    hide_from_tracing(py()->PyThreadState_LeaveTracing);
     py()->PyGILState_Release(state);
     be_outside();
 }
@@ -194,13 +194,13 @@ static void leave(int state) {
 /* Of two threads the second finds it done when it has the GIL. */
 void python_prepare(void) {
     int state;
-    if (atomic_load(&self.prepared) || !python_is_there() || !enter(&state))
+    if (atomic_load(&self.prepared) || !python_is_there() || !gil_enter(&state))
         return;
     object *thresholds = stop_collecting();
     if (!atomic_exchange(&self.prepared, true))
         atomic_store(&self.registered, register_fork() && register_end() && !end_has_begun());
     collect_again(thresholds);
-    leave(state);
+    gil_leave(state);
 }
 
 static bool may_enter(void) {
@@ -211,14 +211,14 @@ static bool may_enter(void) {
 static bool call_torch(const char *name, bool (*must_not)(void *), void *context) {
     bool done = false;
     int state;
-    if (!may_enter() || !enter(&state))
+    if (!may_enter() || !gil_enter(&state))
         return false;
     if (!must_not(context)) {
         object *result = python_call("torch._C", name);
         done = result != NULL;
         python_drop(result);
     }
-    leave(state);
+    gil_leave(state);
     return done;
 }
 
@@ -241,7 +241,7 @@ static void name_functions(void) {
     if (atomic_load(&self.named) || !is_to_name())
         return;
     python_prepare();
-    if (!may_enter() || !py()->has_frames || !enter(&state))
+    if (!may_enter() || !py()->has_frames || !gil_enter(&state))
         return;
     atomic_store(&self.named, true);
     if (strcmp(functions, "auto") != 0)
@@ -250,7 +250,7 @@ static void name_functions(void) {
     if (frames_learn())
         names_begin();
     collect_again(thresholds);
-    leave(state);
+    gil_leave(state);
 }
 
 void python_name_functions(void) {

@@ -40,11 +40,11 @@ void python_thread_ended(void);
 /* In a forked child, where our thread does not exist. */
 void python_forget(void);
 
-/* Whether the calling thread has the GIL: then it must not wait for ours. */
+/* The calling thread has the GIL: then it must not wait for ours. */
 bool python_is_held_here(void);
 
-/* Whether Python is ending, and frees what is left. */
+/* Python is ending, and frees what is left. */
 bool python_has_ended(void);
 
-/* Whether the process has a running Python at all. */
+/* The process has a running Python at all. */
 bool python_is_there(void);

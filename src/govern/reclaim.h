@@ -1,5 +1,13 @@
-/* reclaim.h: what is known of the reclaims of a device: what the policy remembers, and what is
- * still to be done. */
+/* reclaim.h: the reclaims of a device: what the policy remembers, and what is still to be done.
+ *
+ *     a cudaMalloc crosses the threshold --safe here--> answered once with out of memory, upon
+ * which |                                      PyTorch empties its cache (induce_oom.h)
+ *                '--not safe: `wanted`--> the flush thread has PyTorch do it (flush.h)
+ *     a request is refused --> what may still serve it (retry.h)
+ *     compact: a page is idle for too long --> the decay thread returns it (decay_thread.h)
+ *
+ * The invariant of this room: only our own threads wait, for the GIL or the GPU; a thread of the
+ * program never does, but a little while for another program that gives it memory. */
 #pragma once
 
 #include "policy/policy.h"
@@ -24,7 +32,7 @@ struct reclaim *reclaim_of(const struct device *device);
 /* By the latest reading of the card. Before there is one, it is. */
 bool reclaim_is_below_threshold(const struct device *device);
 
-/* Whether PyTorch may empty its cache without being asked to by the program: for that it waits for
+/* May PyTorch empty its cache without being asked to by the program? For that it waits for
  * the GPU with its lock held, and what the GPU does may wait for a thread that wants the lock. So
  * the GPU must be past what it had to do when that was first wanted. Not in a capture. */
 bool reclaim_need_not_wait(struct device *device);
@@ -41,7 +49,7 @@ static inline void reclaim_credit(struct vramgc_action *action, uint64_t left_by
     action->before_bytes = left_bytes + returned_bytes;
 }
 
-/* What this thread's calls have returned to the device so far, PyTorch's among them. */
+/* This thread's calls have returned so much to the device so far, PyTorch's among them. */
 static inline uint64_t reclaim_returned_bytes(const struct device *device) {
     return thread_returned_bytes(device_index(device));
 }

@@ -141,7 +141,7 @@ static bool is_end(char c) {
     return !c || c == ',' || c == ':' || c == '[' || c == ']';
 }
 
-/* Whether the word at *p is that word; *p moves behind it. */
+/* True: the word at *p is that word, and *p moves behind it. */
 static bool take_word(const char **p, const char *word) {
     while (*word || !is_end(**p)) {
         if (**p == ' ')
@@ -203,7 +203,7 @@ bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t ca
     return true;
 }
 
-static void say(struct alloc_conf *conf, const char *value, const char *why) {
+static void conf_say(struct alloc_conf *conf, const char *value, const char *why) {
     text_copy(conf->value, sizeof conf->value, value);
     text_copy(conf->why, sizeof conf->why, why);
 }
@@ -232,7 +232,7 @@ static bool is_set(const char *name, const char *value) {
 }
 
 /* Keeps what it replaces under another name. */
-static bool replace(const char *name, const char *value, const char *kept) {
+static bool replace_variable(const char *name, const char *value, const char *kept) {
     const char *before = getenv(name);
     return !(before && setenv(kept, before, 1)) && !setenv(name, value, 1);
 }
@@ -244,8 +244,8 @@ bool alloc_conf_chose_expandable(void) {
 }
 
 /* The old name counts in all versions, and first. */
-static bool set(const char *given, const char *value) {
-    bool done = replace(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
+static bool set_variable(const char *given, const char *value) {
+    bool done = replace_variable(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
     atomic_store_explicit(&self.added, done && !names(given, "expandable_segments"),
                           memory_order_relaxed);
     return done;
@@ -274,16 +274,16 @@ static void undo_choice(void) {
     unsetenv(NEW_GIVEN);
 }
 
-static void choose(struct alloc_conf *conf, const char *of_machine) {
+static void choose_expandable(struct alloc_conf *conf, const char *of_machine) {
     const char *against = objection(conf, of_machine);
     const char *choice = has_step(conf->torch) ? CHOICE_WITH_STEP : CHOICE;
-    if (!against && !set("", choice))
+    if (!against && !set_variable("", choice))
         against = "the environment is full";
     struct text why = TEXT_IN(conf->why);
     if (against)
         text_format(&why, "left alone: %s", against);
     else
-        say(conf, choice, "chosen by vramgc: none was set");
+        conf_say(conf, choice, "chosen by vramgc: none was set");
 }
 
 /* Some parts of PyTorch read the new name first. */
@@ -291,11 +291,11 @@ static void add_under_new_name(bool step) {
     char value[sizeof((struct alloc_conf *)0)->value];
     const char *given = getenv(NEW_NAME);
     if (given && alloc_conf_with_choice(given, step, value, sizeof value))
-        replace(NEW_NAME, value, NEW_GIVEN);
+        replace_variable(NEW_NAME, value, NEW_GIVEN);
 }
 
-/* What the program has chosen, and what has become of it. */
-static const char *explain(const char *given) {
+/* The program's own choice, and what has become of it. */
+static const char *explain_given(const char *given) {
     if (names(given, "expandable_segments"))
         return "the program's choice; vramgc took " REPLACED " out";
     if (names(given, REPLACED))
@@ -305,13 +305,13 @@ static const char *explain(const char *given) {
 
 static void add_choice(struct alloc_conf *conf, const char *given, const char *of_machine) {
     char value[sizeof conf->value];
-    const char *why = explain(given);
+    const char *why = explain_given(given);
     bool step = has_step(conf->torch);
-    say(conf, given, "the program's choice");
+    conf_say(conf, given, "the program's choice");
     if (!*given || objection(conf, of_machine) ||
-        !alloc_conf_with_choice(given, step, value, sizeof value) || !set(given, value))
+        !alloc_conf_with_choice(given, step, value, sizeof value) || !set_variable(given, value))
         return;
-    say(conf, value, why);
+    conf_say(conf, value, why);
     add_under_new_name(step);
 }
 
@@ -324,12 +324,13 @@ void alloc_conf_apply(const char *wish, const char *of_machine, struct alloc_con
         given = getenv(NEW_NAME);
     if (strcmp(wish, "auto") != 0 && strcmp(wish, "keep") != 0) {
         setenv(OLD_NAME, wish, 1);
-        say(out, wish, "VRAMGC_ALLOC_CONF");
+        conf_say(out, wish, "VRAMGC_ALLOC_CONF");
     } else if (strcmp(wish, "keep") == 0) {
-        say(out, given ? given : "", given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
+        conf_say(out, given ? given : "",
+                 given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
     } else if (given) {
         add_choice(out, given, of_machine);
     } else {
-        choose(out, of_machine);
+        choose_expandable(out, of_machine);
     }
 }

@@ -19,7 +19,7 @@ struct torch_version {
 /* Reads a version such as "2.5.1+cu124". False, with *out unchanged: it is none. Pure. */
 bool torch_parse(const char *text, struct torch_version *out);
 
-/* Whether *version is major.minor or newer. Pure. */
+/* *version is major.minor or newer. Pure. */
 bool torch_at_least(const struct torch_version *version, unsigned long major, unsigned long minor);
 
 /* Reads __version__ out of a torch/version.py. False: not found. */
@@ -29,7 +29,7 @@ bool torch_read_version(const char *path, char *out, size_t capacity);
  * loaded, or not to be told. */
 void torch_find_version(char *out, size_t capacity);
 
-/* Whether comfy-aimdo is loaded, ComfyUI's manager of weights: it fills the device with them and
+/* Is comfy-aimdo loaded, ComfyUI's manager of weights? It fills the device with them and
  * takes them away when memory is asked for by cuMemAlloc or cuMemAllocAsync, not when it is by
  * cuMemCreate.
  */
@@ -55,10 +55,10 @@ struct alloc_conf {
  * parent process does not count here. */
 void alloc_conf_apply(const char *wish, const char *of_machine, struct alloc_conf *out);
 
-/* Whether this process has expandable segments because alloc_conf_apply added them. */
+/* This process has expandable segments because alloc_conf_apply added them. */
 bool alloc_conf_chose_expandable(void);
 
-/* Whether expandable segments are known to be sound in a version such as "2.5.1+cu124". From shared
+/* Are expandable segments known to be sound in a version such as "2.5.1+cu124"? From shared
  * experience with 2.1 ... 2.15: they exist from 2.1 on; 2.13 refuses to work on cards whose driver
  * does not answer the fabric query, so it is left out. In a newer one mode compact does better
  * without them: see mode_table.c. Pure. */
@@ -70,6 +70,6 @@ bool alloc_conf_is_sound(const char *torch_version);
  * setting and out may not be NULL. Pure. */
 bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity);
 
-/* Whether a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", gives
- * that value to that name, by PyTorch's own rules: blanks do not count. Pure. */
+/* Does a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", give
+ * that value to that name, by PyTorch's own rules: blanks do not count? Pure. */
 bool alloc_conf_says(const char *setting, const char *name, const char *value);

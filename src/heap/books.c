@@ -121,16 +121,16 @@ static bool grow_to(struct table *table, size_t capacity) {
     return true;
 }
 
-static bool fits(size_t count, size_t capacity) {
+static bool buckets_suffice(size_t count, size_t capacity) {
     return capacity > TABLE_SPARSE_CAPACITY ? count <= capacity : 2 * count <= capacity;
 }
 
 bool table_reserve(struct table *table, size_t count) {
     size_t needed = table->count + count;
-    if (fits(needed, table->capacity))
+    if (buckets_suffice(needed, table->capacity))
         return true;
     size_t capacity = table->capacity ? table->capacity : TABLE_FIRST_CAPACITY;
-    while (!fits(needed, capacity))
+    while (!buckets_suffice(needed, capacity))
         capacity *= 2;
     return grow_to(table, capacity);
 }
@@ -146,7 +146,7 @@ void table_release(struct table *table) {
 #define DIRECTORY_FIRST_CAPACITY ((size_t)128)
 
 /* How many segments end at or before the address: the place of the first that could hold it. */
-static size_t place_of(const struct directory *directory, uint64_t address) {
+static size_t directory_place(const struct directory *directory, uint64_t address) {
     size_t low = 0;
     size_t high = directory->count;
     while (low < high) {
@@ -160,14 +160,14 @@ static size_t place_of(const struct directory *directory, uint64_t address) {
 }
 
 struct segment *directory_find(const struct directory *directory, uint64_t address) {
-    size_t place = place_of(directory, address);
+    size_t place = directory_place(directory, address);
     if (place == directory->count || directory->entries[place].begin > address)
         return NULL;
     return directory->entries[place].segment;
 }
 
 bool directory_overlaps(const struct directory *directory, uint64_t begin, uint64_t end) {
-    size_t place = place_of(directory, begin);
+    size_t place = directory_place(directory, begin);
     return place < directory->count && directory->entries[place].begin < end;
 }
 
@@ -187,7 +187,7 @@ bool directory_reserve(struct directory *directory) {
 }
 
 void directory_insert(struct directory *directory, struct directory_entry entry) {
-    struct directory_entry *place = directory->entries + place_of(directory, entry.begin);
+    struct directory_entry *place = directory->entries + directory_place(directory, entry.begin);
     size_t behind = (size_t)(directory->entries + directory->count - place);
     memmove(place + 1, place, behind * sizeof *place);
     *place = entry;
@@ -195,7 +195,7 @@ void directory_insert(struct directory *directory, struct directory_entry entry)
 }
 
 void directory_erase(struct directory *directory, uint64_t begin) {
-    struct directory_entry *place = directory->entries + place_of(directory, begin);
+    struct directory_entry *place = directory->entries + directory_place(directory, begin);
     size_t behind = (size_t)(directory->entries + directory->count - place) - 1;
     memmove(place, place + 1, behind * sizeof *place);
     directory->count--;

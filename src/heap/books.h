@@ -142,7 +142,7 @@ bool directory_reserve(struct directory *directory);
 /* The segment that the address lies in, or NULL. */
 struct segment *directory_find(const struct directory *directory, uint64_t address);
 
-/* Whether [begin, end) shares a byte with any segment. */
+/* [begin, end) shares a byte with some segment. */
 bool directory_overlaps(const struct directory *directory, uint64_t begin, uint64_t end);
 
 /* There must be room (directory_reserve) and no overlap. */

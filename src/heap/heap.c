@@ -4,7 +4,7 @@
 
 #include "heap/books.h"
 
-static uint64_t end_of(const struct run *run) {
+static uint64_t run_end(const struct run *run) {
     return run->address + run->bytes;
 }
 
@@ -30,11 +30,11 @@ uint64_t heap_count_stretches(const struct segment *segment) {
 /* ---- runs ---- */
 
 /* Cuts the run in two at the address, which lies inside it, and returns the right part. */
-static struct run *cut(struct heap *heap, struct run *run, uint64_t address) {
+static struct run *run_cut(struct heap *heap, struct run *run, uint64_t address) {
     struct run *right = nodes_take(&heap->runs);
     *right = *run;
     right->address = address;
-    right->bytes = end_of(run) - address;
+    right->bytes = run_end(run) - address;
     right->previous = run;
     run->bytes -= right->bytes;
     run->next = right;
@@ -61,7 +61,7 @@ static bool are_one(const struct run *left, const struct run *right) {
 }
 
 /* Joins a run that is not in the figures with its neighbours, where they must be one. */
-static struct run *join(struct heap *heap, struct run *run) {
+static struct run *run_join(struct heap *heap, struct run *run) {
     if (are_one(run, run->next)) {
         count_out(heap, run->next);
         absorb_next(heap, run);
@@ -76,19 +76,19 @@ static struct run *join(struct heap *heap, struct run *run) {
 
 /* Gives [address, address + bytes) of the run a new state; what is left of it on either side
  * stays as it was. Memory for two more runs must have been reserved unless it is the whole run. */
-static void turn(struct heap *heap, struct run *run, uint64_t address, uint64_t bytes,
-                 enum heap_state state) {
+static void run_turn(struct heap *heap, struct run *run, uint64_t address, uint64_t bytes,
+                     enum heap_state state) {
     count_out(heap, run);
     if (address > run->address) {
         struct run *left = run;
-        run = cut(heap, left, address);
+        run = run_cut(heap, left, address);
         count_in(heap, left);
     }
     if (bytes < run->bytes)
-        count_in(heap, cut(heap, run, address + bytes));
+        count_in(heap, run_cut(heap, run, address + bytes));
     run->state = state;
     run->tag = 0;
-    count_in(heap, join(heap, run));
+    count_in(heap, run_join(heap, run));
 }
 
 static bool reserve_runs(struct heap *heap, size_t count) {
@@ -102,7 +102,7 @@ static struct run *run_around(const struct heap *heap, uint64_t address) {
     const struct segment *segment = directory_find(&heap->directory, address);
     if (!segment)
         return NULL;
-    for (run = segment->first; end_of(run) <= address; run = run->next)
+    for (run = segment->first; run_end(run) <= address; run = run->next)
         continue;
     return run;
 }
@@ -123,7 +123,7 @@ static uint64_t segment_end(const struct segment *segment) {
 }
 
 /* The segment becomes part of what is known: directory, hash and figures. Room is reserved. */
-static void enter(struct heap *heap, struct segment *segment) {
+static void segment_enter(struct heap *heap, struct segment *segment) {
     struct directory_entry entry = {segment->address, segment_end(segment), segment};
     directory_insert(&heap->directory, entry);
     heap->figures.segments += heap_count_stretches(segment);
@@ -133,7 +133,7 @@ static void enter(struct heap *heap, struct segment *segment) {
     }
 }
 
-static void leave(struct heap *heap, const struct segment *segment) {
+static void segment_leave(struct heap *heap, const struct segment *segment) {
     directory_erase(&heap->directory, segment->address);
     heap->figures.segments -= heap_count_stretches(segment);
     for (const struct run *run = segment->first; run; run = run->next) {
@@ -142,7 +142,7 @@ static void leave(struct heap *heap, const struct segment *segment) {
     }
 }
 
-static bool add(struct heap *heap, struct segment description, enum heap_state state) {
+static bool segment_add(struct heap *heap, struct segment description, enum heap_state state) {
     uint64_t begin = description.address;
     uint64_t bytes = description.bytes;
     if (bytes == 0 || begin > UINT64_MAX - bytes)
@@ -157,20 +157,20 @@ static bool add(struct heap *heap, struct segment description, enum heap_state s
     segment->first = nodes_take(&heap->runs);
     *segment->first =
         (struct run){.address = begin, .bytes = bytes, .segment = segment, .state = state};
-    enter(heap, segment);
+    segment_enter(heap, segment);
     return true;
 }
 
 bool heap_segment_add(struct heap *heap, uint64_t address, uint64_t bytes, uint64_t stream) {
     struct segment segment = {
         .address = address, .bytes = bytes, .stream = stream, .kind = HEAP_NATIVE};
-    return add(heap, segment, HEAP_FREE);
+    return segment_add(heap, segment, HEAP_FREE);
 }
 
 bool heap_range_add(struct heap *heap, uint64_t address, uint64_t bytes, uint64_t page_bytes) {
     struct segment segment = {
         .address = address, .bytes = bytes, .page_bytes = page_bytes, .kind = HEAP_EXPANDABLE};
-    return add(heap, segment, HEAP_UNMAPPED);
+    return segment_add(heap, segment, HEAP_UNMAPPED);
 }
 
 static struct segment *segment_at(const struct heap *heap, uint64_t address) {
@@ -182,7 +182,7 @@ bool heap_segment_remove(struct heap *heap, uint64_t address, uint64_t *bytes) {
     struct segment *segment = segment_at(heap, address);
     if (!segment)
         return false;
-    leave(heap, segment);
+    segment_leave(heap, segment);
     struct segment **last = &heap->aside;
     while (*last)
         last = &(*last)->next_aside;
@@ -225,7 +225,7 @@ bool heap_segment_restore(struct heap *heap, uint64_t address) {
     if (!table_reserve(&heap->table, runs_in(segment)) || !directory_reserve(&heap->directory))
         return false;
     *link = segment->next_aside;
-    enter(heap, segment);
+    segment_enter(heap, segment);
     return true;
 }
 
@@ -255,14 +255,14 @@ static bool is_mapped(const struct run *run) {
     return run && run->state != HEAP_UNMAPPED;
 }
 
-/* Whether the byte before the address, or the one at it, is mapped; the address is in the run or
+/* Is the byte before the address mapped, and the one at it? The address is in the run or
  * at its end. */
 static bool mapped_before(const struct run *run, uint64_t address) {
     return is_mapped(address > run->address ? run : run->previous);
 }
 
 static bool mapped_at(const struct run *run, uint64_t address) {
-    return is_mapped(address < end_of(run) ? run : run->next);
+    return is_mapped(address < run_end(run) ? run : run->next);
 }
 
 bool heap_map(struct heap *heap, uint64_t address, uint64_t bytes) {
@@ -275,7 +275,7 @@ bool heap_map(struct heap *heap, uint64_t address, uint64_t bytes) {
     heap->figures.segments += 1;
     heap->figures.segments -= mapped_before(run, address);
     heap->figures.segments -= mapped_at(run, address + bytes);
-    turn(heap, run, address, bytes, HEAP_FREE);
+    run_turn(heap, run, address, bytes, HEAP_FREE);
     return true;
 }
 
@@ -286,7 +286,7 @@ bool heap_unmap(struct heap *heap, uint64_t address, uint64_t bytes) {
     heap->figures.segments += mapped_before(run, address);
     heap->figures.segments += mapped_at(run, address + bytes);
     heap->figures.segments -= 1;
-    turn(heap, run, address, bytes, HEAP_UNMAPPED);
+    run_turn(heap, run, address, bytes, HEAP_UNMAPPED);
     return true;
 }
 
@@ -296,7 +296,7 @@ bool heap_allocate(struct heap *heap, uint64_t address, uint64_t bytes) {
     struct run *run = run_with(heap, address, bytes, HEAP_FREE);
     if (!run || !reserve_runs(heap, 2))
         return false;
-    turn(heap, run, address, bytes, HEAP_ALLOCATED);
+    run_turn(heap, run, address, bytes, HEAP_ALLOCATED);
     return true;
 }
 
@@ -308,7 +308,7 @@ static bool turn_block(struct heap *heap, uint64_t address, enum heap_state from
         return false;
     if (block)
         *block = (struct heap_block){.bytes = run->bytes, .tag = run->tag};
-    turn(heap, run, address, run->bytes, to);
+    run_turn(heap, run, address, run->bytes, to);
     return true;
 }
 

@@ -2,11 +2,15 @@
  * caching allocator sees them. Pure: knows no CUDA, no clock, no I/O, and takes no lock; the caller
  * makes sure that one thread at a time is inside one heap.
  *
- * Every byte of a segment belongs to exactly one run: unmapped (expandable segments only), free,
- * allocated, or pending (given back, but another stream still works on it). Neighbouring runs of
- * the same kind that are unmapped or free are always one run. Runs are found by their first
- * address through a hash, and know their neighbours, so each operation takes constant time; only
- * an address inside a run (a map, unmap or allocation in the middle) walks the runs of its segment.
+ *     UNMAPPED --heap_map--> FREE --heap_allocate--> ALLOCATED --heap_free--> FREE
+ *         ^--heap_unmap------' ^--heap_complete-- PENDING <--heap_pend--'
+ *
+ * The invariant (heap_is_valid): every byte of a segment belongs to exactly one run: unmapped
+ * (expandable segments only), free, allocated, or pending (given back, but another stream still
+ * works on it). Neighbouring runs of the same kind that are unmapped or free are always one run.
+ * Runs are found by their first address through a hash, and know their neighbours, so each
+ * operation takes constant time; only an address inside a run (a map, unmap or allocation in the
+ * middle) walks the runs of its segment.
  *
  * Addresses and sizes are bytes. Functions that return bool change nothing and return false when
  * the event does not fit what the heap knows (the caller counts it) or when memory for the books
@@ -74,7 +78,7 @@ bool heap_complete(struct heap *heap, uint64_t address);
  * block begins at the address. */
 bool heap_set_tag(struct heap *heap, uint64_t address, uint32_t tag);
 
-/* Whether the address lies in a segment or range; kind may be NULL. */
+/* The address lies in a segment or range; kind may be NULL. */
 bool heap_contains(const struct heap *heap, uint64_t address, enum heap_kind *kind);
 
 const struct heap_figures *heap_figures(const struct heap *heap);

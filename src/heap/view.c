@@ -22,7 +22,7 @@ static struct stretch stretch_from(const struct run *run) {
     return stretch;
 }
 
-static struct heap_run describe(const struct run *run, struct stretch stretch) {
+static struct heap_run describe_run(const struct run *run, struct stretch stretch) {
     const struct segment *segment = run->segment;
     return (struct heap_run){
         .address = run->address,
@@ -41,7 +41,7 @@ static bool walk_segment(const struct segment *segment,
     for (const struct run *run = segment->first; run; run = run->next) {
         if (run->address >= stretch.end)
             stretch = stretch_from(run);
-        struct heap_run described = describe(run, stretch);
+        struct heap_run described = describe_run(run, stretch);
         if (!visit(&described, context))
             return false;
     }
@@ -146,7 +146,7 @@ static bool run_is_valid(const struct run *run, const struct run *left) {
 }
 
 /* Adds the number of runs to *runs. */
-static bool segment_is_valid(const struct segment *segment, size_t *runs) {
+static bool runs_are_valid(const struct segment *segment, size_t *runs) {
     const struct run *left = NULL;
     for (const struct run *run = segment->first; run; run = run->next) {
         if (run->segment != segment || !run_is_valid(run, left))
@@ -160,7 +160,7 @@ static bool segment_is_valid(const struct segment *segment, size_t *runs) {
 static bool entry_is_valid(const struct directory_entry *entry, uint64_t end_before, size_t *runs) {
     const struct segment *segment = entry->segment;
     return entry->begin >= end_before && entry->begin == segment->address &&
-           entry->end == segment->address + segment->bytes && segment_is_valid(segment, runs);
+           entry->end == segment->address + segment->bytes && runs_are_valid(segment, runs);
 }
 
 /* Adds the number of runs in the directory to *runs. */
@@ -177,7 +177,7 @@ static bool directory_is_valid(const struct directory *directory, size_t *runs) 
 static bool aside_is_valid(const struct heap *heap, size_t *segments, size_t *runs) {
     for (const struct segment *at = heap->aside; at; at = at->next_aside) {
         (*segments)++;
-        if (!segment_is_valid(at, runs))
+        if (!runs_are_valid(at, runs))
             return false;
     }
     return true;

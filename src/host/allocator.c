@@ -81,7 +81,7 @@ static bool purge_jemalloc(uint64_t until_ns) {
     return true;
 }
 
-/* What it tells is of the latest epoch: a new one begins first. */
+/* Its figures are those of the latest epoch: a new one begins first. */
 static struct host_has heap_of_jemalloc(void) {
     mallctl_t mallctl = (mallctl_t)self.call;
     uint64_t epoch = 1;
@@ -119,7 +119,7 @@ static void *inside(struct object_range range, const char *symbol) {
     return (uintptr_t)p >= range.start && (uintptr_t)p < range.end ? p : NULL;
 }
 
-static void find(void) {
+static void find_allocator(void) {
     struct object_range range;
     char path[256];
     if (!objects_at(real_dlsym(RTLD_DEFAULT, "malloc"), &range, path, sizeof path))
@@ -133,7 +133,7 @@ static void find(void) {
 
 const char *host_allocator_name(void) {
     if (!self.looked)
-        find();
+        find_allocator();
     self.looked = true;
     return self.kind ? self.kind->name : NULL;
 }

@@ -11,7 +11,7 @@ struct host_memory {
 /* Allocates nothing and takes no lock. */
 struct host_memory host_memory_read(void);
 
-/* What this process has, resident but for the last. 0: not known. */
+/* Of this process, resident but for the last. 0: not known. */
 struct host_memory_own {
     uint64_t anon_bytes, shared_bytes, file_bytes, swap_bytes;
 };
@@ -21,11 +21,11 @@ struct host_memory_own host_memory_own(void);
 /* The same, from the text of /proc/PID/status. */
 struct host_memory_own host_memory_in(const char *status);
 
-/* What of it this process has in memory, but for files that are mapped: what it has taken, and
- * nobody else can give back. 0: not known. */
+/* Resident, without files that are mapped: memory that only this process can give back. 0: not
+ * known. */
 uint64_t host_memory_own_bytes(void);
 
-/* What the program has of the host's memory, into the statistics file: where it is killed for lack
- * of memory, the file is what is left to tell of it. By our own thread only, about once a second:
- * some small files of the kernel are read, which takes 0.06 ms. */
+/* Notes the program's share of the host's memory in the statistics file: where it is killed for
+ * lack of memory, the file is what is left to tell of it. By our own thread only, about once a
+ * second: some small files of the kernel are read, which takes 0.06 ms. */
 void host_note(void);

@@ -13,13 +13,13 @@ static bool has_passed(uint64_t since_ns, uint64_t now_ns, uint64_t duration_ns)
     return now_ns >= since_ns && now_ns - since_ns >= duration_ns;
 }
 
-static uint64_t idle_bytes(const struct policy_reading *reading) {
+static uint64_t gain_bytes(const struct policy_reading *reading) {
     return reading->releasable_bytes + reading->pool_idle_bytes;
 }
 
 static void update_arming(const struct policy_settings *settings, struct policy_state *state,
                           const struct policy_reading *reading) {
-    uint64_t total = reading->total_bytes, idle = idle_bytes(reading);
+    uint64_t total = reading->total_bytes, idle = gain_bytes(reading);
     state->least_idle_bytes = min_u64(state->least_idle_bytes, idle);
     double grown = 100 * (double)(idle - state->least_idle_bytes) / (double)total;
     if (!is_above(settings->threshold_percent - settings->hysteresis_percent, reading, 0))
@@ -33,7 +33,7 @@ static uint64_t cooldown(const struct policy_settings *settings, const struct po
 }
 
 /* How long it is to the next reclaim. Lowvram waits for rests anyhow. */
-static uint64_t wait_for(const struct policy_settings *settings, const struct policy_state *state,
+static uint64_t pause_ns(const struct policy_settings *settings, const struct policy_state *state,
                          const struct policy_reading *reading) {
     bool rests = has_passed(reading->latest_event_ns, reading->now_ns, settings->cooldown_ns);
     return settings->lowvram || rests ? settings->cooldown_ns : cooldown(settings, state);
@@ -42,9 +42,9 @@ static uint64_t wait_for(const struct policy_settings *settings, const struct po
 static bool is_worth_it(const struct policy_settings *settings, const struct policy_state *state,
                         const struct policy_reading *reading) {
     if (state->acted &&
-        !has_passed(state->latest_action_ns, reading->now_ns, wait_for(settings, state, reading)))
+        !has_passed(state->latest_action_ns, reading->now_ns, pause_ns(settings, state, reading)))
         return false;
-    return idle_bytes(reading) >= settings->min_gain_bytes;
+    return gain_bytes(reading) >= settings->min_gain_bytes;
 }
 
 /* The first tick of a rest that is long enough. */
@@ -92,7 +92,8 @@ struct policy_decision policy_decide(const struct policy_settings *settings,
 }
 
 /* How much must go until the card is at the threshold. */
-static uint64_t excess(const struct policy_settings *settings, const struct policy_idle *idle) {
+static uint64_t above_threshold_bytes(const struct policy_settings *settings,
+                                      const struct policy_idle *idle) {
     uint64_t at_bytes = card_at_threshold(settings->threshold_percent, idle->total_bytes);
     return idle->total_bytes ? minus_u64(idle->used_bytes, at_bytes) : 0;
 }
@@ -141,7 +142,7 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
         };
     return (struct policy_decay){
         .attached_ns = settings->idle_most_ns,
-        .attached_bytes = minus_u64(excess(settings, idle), idle->retained_bytes),
+        .attached_bytes = minus_u64(above_threshold_bytes(settings, idle), idle->retained_bytes),
         .retained_ns = given_up_ns,
     };
 }
@@ -232,14 +233,14 @@ bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, 
     return !busy && now_ns - pace->rests_since_ns >= HOST_REST_NS;
 }
 
-static uint64_t spare_bytes(struct host_has has) {
+static uint64_t host_spare_bytes(struct host_has has) {
     return minus_u64(has.bytes, has.in_use_bytes);
 }
 
 /* Neither alone is to be had: who maps memory has more that nobody keeps; of what is kept, the
  * system may have some already. */
 static uint64_t grown_bytes(const struct host_rule *rule, struct host_has has) {
-    return min_u64(minus_u64(spare_bytes(has), rule->spare_bytes),
+    return min_u64(minus_u64(host_spare_bytes(has), rule->spare_bytes),
                    minus_u64(has.kept_bytes, rule->kept_bytes));
 }
 
@@ -252,10 +253,10 @@ static uint64_t paid_until_ns(const struct host_rule *rule) {
 bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has) {
     uint64_t again = minus_u64(has.bytes, rule->left_bytes);
     if (!rule->step_bytes)
-        *rule = (struct host_rule){.spare_bytes = minus_u64(spare_bytes(has), has.kept_bytes),
+        *rule = (struct host_rule){.spare_bytes = minus_u64(host_spare_bytes(has), has.kept_bytes),
                                    .step_bytes = STEP_BYTES,
                                    .paid_until_ns = now_ns};
-    rule->spare_bytes = min_u64(rule->spare_bytes, spare_bytes(has));
+    rule->spare_bytes = min_u64(rule->spare_bytes, host_spare_bytes(has));
     rule->kept_bytes = min_u64(rule->kept_bytes, has.kept_bytes);
     rule->again_bytes = min_u64(rule->gained_bytes, max_u64(rule->again_bytes, again));
     return grown_bytes(rule, has) >= rule->step_bytes && now_ns >= paid_until_ns(rule) &&
@@ -265,10 +266,10 @@ bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_ha
 /* Where little came of it most of what the process has is in use. */
 void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
                    struct host_has before, struct host_has after) {
-    uint64_t gained = minus_u64(spare_bytes(before), spare_bytes(after));
+    uint64_t gained = minus_u64(host_spare_bytes(before), host_spare_bytes(after));
     bool little = gained < grown_bytes(rule, before) / LITTLE_PART;
     *rule = (struct host_rule){
-        .spare_bytes = spare_bytes(after),
+        .spare_bytes = host_spare_bytes(after),
         .kept_bytes = after.kept_bytes,
         .step_bytes = little ? min_u64(2 * rule->step_bytes, MOST_STEPS * STEP_BYTES) : STEP_BYTES,
         .released_ns = now_ns,
@@ -279,7 +280,7 @@ void host_released(struct host_rule *rule, uint64_t now_ns, uint64_t took_ns,
     };
 }
 
-/* What its allocator keeps no longer has come back. */
+/* Memory that its allocator keeps no longer has come back. */
 uint64_t host_release_observed(struct host_rule *rule, uint64_t now_ns, struct host_has has) {
     uint64_t gone_bytes = min_u64(rule->observed_bytes, has.kept_bytes);
     has.bytes = minus_u64(has.bytes, gone_bytes);

@@ -49,7 +49,7 @@ struct policy_settings {
     bool lowvram;
 };
 
-/* What is known of one device at one moment. */
+/* One device at one moment. */
 struct policy_reading {
     uint64_t now_ns;
     uint64_t latest_event_ns;  /* latest block event, completed pending frees included */
@@ -187,8 +187,9 @@ const char *soft_oom_name(enum soft_oom verdict);
  *    what releases gave back may be. Time in which it cost less is saved up, to some minutes.
  *    What a release itself took was taken from nobody, for the program rested: a tenth. */
 
-/* What the process has; what of it is known to be in use, 0 where nothing is; and what whoever
- * gives back keeps of the rest, as far as is known: all of it, or some that is not there. */
+/* All that the process has; how much of it is known to be in use, 0 where nothing is; and what
+ * whoever gives back keeps of the rest, as far as is known: all of it, or some that is not there.
+ */
 struct host_has {
     uint64_t bytes, in_use_bytes, kept_bytes;
 };
@@ -203,7 +204,7 @@ struct host_rule {
     uint64_t observed_bytes;            /* would be gone, had releases not only been observed */
 };
 
-/* What the program used of its processors until then, and since when it has rested. */
+/* Processor time of the program until then, and since when it has rested. */
 struct host_pace {
     uint64_t time_ns, program_ns, rests_since_ns; /* rests_since_ns 0: it does not rest */
 };
@@ -212,7 +213,7 @@ struct host_pace {
  * work of the program's. Whether that rests. */
 bool host_rests(struct host_pace *pace, uint64_t now_ns, uint64_t processor_ns, uint64_t own_ns);
 
-/* Whether to make a release now, at rest, while the process has so much. */
+/* At rest: is a release to be made now, while the process has so much? */
 bool host_release_is_due(struct host_rule *rule, uint64_t now_ns, struct host_has has);
 
 /* The same where none is ever made: how much one would give back now, as the rule would have it had

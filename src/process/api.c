@@ -54,7 +54,7 @@ struct copy {
     size_t capacity, count;
 };
 
-static bool copy_run(const struct heap_run *run, void *context) {
+static bool copy_block(const struct heap_run *run, void *context) {
     struct copy *copy = context;
     if (run->state == HEAP_UNMAPPED)
         return true;
@@ -70,7 +70,7 @@ int vramgc_blocks(int index, struct vramgc_block *out, size_t capacity, size_t *
         return -1;
     struct copy copy = {.out = out, .capacity = capacity};
     lock_take(&device->lock);
-    heap_walk(device->heap, copy_run, &copy);
+    heap_walk(device->heap, copy_block, &copy);
     lock_give(&device->lock);
     *count = copy.count;
     return 0;

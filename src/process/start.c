@@ -93,8 +93,9 @@ void start_at_cuda_init(void) {
     cancel_restore(cancel);
 }
 
-/* What webui-user.sh sets is no argument: A1111, Forge and SD.Next read it when they have begun. */
-static void describe_command(struct vramgc_file *file) {
+/* webui-user.sh sets no arguments but a variable, which A1111, Forge and SD.Next read once begun.
+ */
+static void describe_arguments(struct vramgc_file *file) {
     const char *of_webui = getenv("COMMANDLINE_ARGS");
     char arguments[sizeof file->command_line];
     struct text text = TEXT_IN(file->command_line);
@@ -140,7 +141,7 @@ static void describe_process(struct vramgc_file *file) {
     text_copy(file->version, sizeof file->version, VRAMGC_VERSION);
     const char *run = getenv("VRAMGC_RUN_ID");
     text_copy(file->run_id, sizeof file->run_id, run ? run : "");
-    describe_command(file);
+    describe_arguments(file);
     describe_folder(file);
     describe_machine(file);
     ssize_t n = readlink("/proc/self/exe", file->executable, sizeof file->executable - 1);
@@ -187,7 +188,7 @@ static void forked_child(void) {
 
 /* At once, for a fork may be under way already when recording begins: it would tell the child
  * nothing; and what standard error is, the program may change. */
-__attribute__((constructor)) static void watch(void) {
+__attribute__((constructor)) static void watch_forks(void) {
     log_remember_standard_error();
     pthread_atfork(objects_before_fork, objects_after_fork, forked_child);
 }
@@ -230,7 +231,7 @@ __attribute__((visibility("default"))) _Noreturn void _exit(int status) {
     __builtin_unreachable();
 }
 
-static void open_file(void) {
+static void open_statistics(void) {
     char pattern[OPTION_TEXT_BYTES], note[OPTION_TEXT_BYTES + 128];
     enum state_place place = state_pattern(settings_options()->out, pattern, sizeof pattern);
     store_open(pattern);
@@ -239,14 +240,14 @@ static void open_file(void) {
         LOG(LOG_WARN, "%s", note);
 }
 
-/* Whether our thread is there. */
-static bool start(void) {
+/* True: our thread is there. */
+static bool begin(void) {
     struct vramgc_file *file = store_file();
     settings_complain();
     describe_process(file);
     describe_choices(file);
     settings_store();
-    open_file();
+    open_statistics();
     settings_limit();
     peers_begin();
     stack_open((unsigned)settings_options()->backtrace);
@@ -275,7 +276,7 @@ bool start_recording(void) {
     settings_read();
     bool started = false;
     if (atomic_load(&recording_state) == RECORDING_ASLEEP) {
-        started = start();
+        started = begin();
         atomic_store_explicit(&recording_state, RECORDING_ON, memory_order_release);
     }
     lock_give(&self.lock);

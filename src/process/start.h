@@ -1,5 +1,11 @@
-/* start.h: when recording begins and ends. It begins at the first use of CUDA in a process and ends
- * in a forked child. Until then only calls, contexts, streams and captures are noted. */
+/* start.h: when recording begins and ends. Until it begins only calls, contexts, streams and
+ * captures are noted.
+ *
+ *     ASLEEP --first use of CUDA--> ON --end of the process--> the file is complete
+ *        '--VRAMGC_MODE=off--> INERT <--in a forked child-- ON
+ *
+ * The invariant: a process that does not use CUDA has no file, no thread of ours, and no message.
+ */
 #pragma once
 
 #include "base/base.h"

@@ -41,7 +41,7 @@ enum { MOST_ERRORS = 64 };
 enum { THREAD_BYTES = 512, FRAME_BYTES = 96, CODE_BYTES = 256, TEXT_BYTES = 128, WORD = 8 };
 enum { METH_VARARGS = 1, DEPTH = 3 };
 
-/* What every Python has loaded to import with; without the C functions below, which import nothing:
+/* Every Python has it loaded to import with. These functions of it import nothing:
  *   _call_with_frames_removed(f, ...) calls f(...);
  *   _handle_fromlist(module, ["x"], f) does that with f and "module.x", if the module has no x. */
 #define MODULE "_frozen_importlib"
@@ -84,7 +84,7 @@ static unsigned find_word(const object *in, const object *wanted, unsigned bytes
 
 /* ---- frames ---- */
 
-/* Whether these are the frames, from here outwards. */
+/* True: these are the frames, from here outwards. */
 static bool is_chain(uint64_t frame, object *const *codes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!frame || !is_code(peek_word(frame + self.layout.frame_code), codes[i]))
@@ -167,7 +167,7 @@ static bool learn_pointer(unsigned *at, const char *attribute) {
     return found;
 }
 
-static uint32_t line_of(object *code) {
+static uint32_t first_line_of(object *code) {
     object *line = py()->PyObject_GetAttrString(code, "co_firstlineno");
     long number = line ? py()->PyLong_AsLong(line) : 0;
     python_drop(line);
@@ -177,7 +177,7 @@ static uint32_t line_of(object *code) {
 /* Hardly anything else in a code object is as great as these two, 350 and more. */
 static bool learn_line(void) {
     unsigned *at = &self.layout.code_line;
-    uint32_t of_method = line_of(self.method), of_other = line_of(self.codes[1]);
+    uint32_t of_method = first_line_of(self.method), of_other = first_line_of(self.codes[1]);
     for (*at = 0; *at < CODE_BYTES; *at += 4)
         if ((uint32_t)peek_word(address_of(self.method) + *at) == of_method &&
             (uint32_t)peek_word(address_of(self.codes[1]) + *at) == of_other)
@@ -267,7 +267,7 @@ static object *look_at_frames(object *module, object *arguments) {
 }
 
 /* It lives as long as the module's function does. */
-static object *code_of(object *function) {
+static object *code_of_function(object *function) {
     return function ? py()->PyFunction_GetCode(function) : NULL;
 }
 
@@ -281,9 +281,9 @@ static void call_look(void) {
     object *method = class ? py()->PyObject_GetAttrString(class, "__init__") : NULL;
     object *name = py()->PyUnicode_FromString("?"); /* a list of one, too */
     object *function = py()->PyCFunction_NewEx(&definition, NULL, NULL);
-    self.codes[0] = self.codes[2] = code_of(caller);
-    self.codes[1] = code_of(lister);
-    self.method = code_of(method);
+    self.codes[0] = self.codes[2] = code_of_function(caller);
+    self.codes[1] = code_of_function(lister);
+    self.method = code_of_function(method);
     if (self.codes[0] && self.codes[1] && self.method && name && function) {
         python_drop(
             py()->PyObject_CallFunctionObjArgs(caller, lister, module, name, function, NULL));
@@ -337,7 +337,7 @@ uint64_t frames_code(uint64_t frame) {
 }
 
 /* FNV-1a, by words. */
-static uint64_t mix(uint64_t hash, uint64_t word) {
+static uint64_t mix_in(uint64_t hash, uint64_t word) {
     return (hash ^ word) * 0x100000001b3;
 }
 
@@ -348,8 +348,8 @@ struct frames_trail frames_trail(uint64_t frame, int most) {
     struct frames_trail trail = {.codes = 0xcbf29ce484222325};
     for (int i = 0; frame && i < most; i++, frame = frames_outer(frame)) {
         code = code_at(frame, code_type);
-        trail.codes = mix(trail.codes, code);
-        trail.names = mix(trail.names, code ? word_at(code + self.layout.code_long_name) : 0);
+        trail.codes = mix_in(trail.codes, code);
+        trail.names = mix_in(trail.names, code ? word_at(code + self.layout.code_long_name) : 0);
     }
     return trail;
 }

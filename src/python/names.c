@@ -45,14 +45,15 @@ struct place {
     uint32_t line; /* where the function begins */
 };
 
-/* What has no name of its own, as <lambda> and <listcomp>, belongs to the function around it, which
- * is the frame outside. A generator may be run from elsewhere; who runs it takes the memory. */
+/* Code without a name of its own, as <lambda> and <listcomp>, belongs to the function around it,
+ * which is the frame outside. A generator may be run from elsewhere; who runs it takes the memory.
+ */
 static bool is_nameless(const char *function) {
     return *function == '<' && strcmp(function, "<module>") != 0;
 }
 
 /* "a/b/c/d.py" is "c/d.py". */
-static const char *end_of(const char *path) {
+static const char *last_folders(const char *path) {
     const char *last = strrchr(path, '/');
     const char *before = last ? memrchr(path, '/', (size_t)(last - path)) : NULL;
     return before ? before + 1 : path;
@@ -79,7 +80,7 @@ static bool read_code(uint64_t code, struct place *place) {
     if (is_nameless(function) || phases_is_machinery(module, function))
         return false;
     read_long_name(code, place->function, sizeof place->function);
-    text_copy(place->file, sizeof place->file, end_of(path));
+    text_copy(place->file, sizeof place->file, last_folders(path));
     place->line = frames_line(code);
     const char *phase = phases_find(module, function);
     if (*phase)
@@ -124,7 +125,7 @@ static uint32_t call_of(uint32_t caller, uint32_t site) {
 }
 
 /* Who is at the place, called by `who`. What called a caller that has no room is not known. */
-static void enter(uint32_t *who, bool *complete, const struct place *place, uint64_t most) {
+static void site_enter(uint32_t *who, bool *complete, const struct place *place, uint64_t most) {
     lock_take(&self.lock);
     uint32_t site = site_of(place, most);
     uint32_t call = site && *complete ? call_of(names_call(*who), site) : 0;
@@ -145,14 +146,14 @@ static uint32_t read_stack(uint64_t frame) {
         uint64_t code = frames_code(frames[count]);
         caller = place;
         if (code && read_code(code, &place) && *caller.function)
-            enter(&who, &complete, &caller, VRAMGC_MAX_SITES - KEPT_SITES);
+            site_enter(&who, &complete, &caller, VRAMGC_MAX_SITES - KEPT_SITES);
     }
     if (*place.function)
-        enter(&who, &complete, &place, VRAMGC_MAX_SITES);
+        site_enter(&who, &complete, &place, VRAMGC_MAX_SITES);
     return who;
 }
 
-static bool is_known(const struct way *way, uint64_t entry, uint64_t key, uint64_t names) {
+static bool way_is_known(const struct way *way, uint64_t entry, uint64_t key, uint64_t names) {
     return entry >> KEY_SHIFT == key >> KEY_SHIFT && atomic_load(&way->names) == names;
 }
 
@@ -164,7 +165,7 @@ uint32_t names_caller(void) {
     uint64_t key = (trail.codes ^ trail.codes >> 32) << KEY_SHIFT;
     struct way *way = &self.ways[key >> KEY_SHIFT & (WAYS - 1)];
     uint64_t entry = atomic_load_explicit(&way->entry, memory_order_acquire);
-    if (!is_known(way, entry, key, trail.names)) {
+    if (!way_is_known(way, entry, key, trail.names)) {
         entry = key | read_stack(frame);
         atomic_store(&way->names, trail.names);
         atomic_store_explicit(&way->entry, entry, memory_order_release);

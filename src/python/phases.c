@@ -35,7 +35,7 @@ static const struct {
 };
 
 /* A star may take more each time that the rest does not fit; only the latest one needs to. */
-static bool fits(const char *pattern, const char *text) {
+static bool pattern_fits(const char *pattern, const char *text) {
     const char *star = NULL, *taken = NULL;
     while (*text) {
         if (*pattern == '*') {
@@ -58,7 +58,7 @@ static bool fits_module(const char *pattern, const char *module) {
     bool some_end = *module == '.';
     for (; module; module = strchr(module, '.')) {
         module += *module == '.';
-        if (fits(pattern, module))
+        if (pattern_fits(pattern, module))
             return true;
         if (!some_end)
             return false;
@@ -67,7 +67,7 @@ static bool fits_module(const char *pattern, const char *module) {
 }
 
 /* Behind the folder, if the path lies in it; else NULL. */
-static const char *behind(const char *path, const char *folder) {
+static const char *path_below(const char *path, const char *folder) {
     size_t bytes = strlen(folder);
     bool within = bytes > 1 && strncmp(path, folder, bytes) == 0 && path[bytes] == '/';
     return within ? path + bytes + 1 : NULL;
@@ -92,7 +92,7 @@ static size_t length_without(const char *text, size_t length, const char *ending
 /* Python's own come as "<frozen runpy>", what was made while it runs as "<eval_with_key>.0". */
 void phases_module(const char *path, const char *root, char *out, size_t capacity) {
     static const char frozen[] = "<frozen ";
-    const char *package = in_package(path), *own = behind(path, root);
+    const char *package = in_package(path), *own = path_below(path, root);
     bool is_frozen = strncmp(path, frozen, sizeof frozen - 1) == 0;
     const char *from = package ? package : own ? own : is_frozen ? path + sizeof frozen - 1 : path;
     size_t bytes = length_without(from, strlen(from), is_frozen ? ">" : ".py");
@@ -107,17 +107,19 @@ void phases_module(const char *path, const char *root, char *out, size_t capacit
 
 bool phases_is_machinery(const char *module, const char *function) {
     for (size_t i = 0; i < ARRAY_LENGTH(machinery); i++)
-        if (fits_module(machinery[i].module, module) && fits(machinery[i].function, function))
+        if (fits_module(machinery[i].module, module) &&
+            pattern_fits(machinery[i].function, function))
             return true;
     return false;
 }
 
 const char *phases_find(const char *module, const char *function) {
     for (size_t i = 0; i < self.count; i++)
-        if (fits_module(self.rows[i].module, module) && fits(self.rows[i].function, function))
+        if (fits_module(self.rows[i].module, module) &&
+            pattern_fits(self.rows[i].function, function))
             return self.rows[i].phase;
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++)
-        if (fits_module(table[i].module, module) && fits(table[i].function, function))
+        if (fits_module(table[i].module, module) && pattern_fits(table[i].function, function))
             return table[i].phase;
     return "";
 }

@@ -19,7 +19,7 @@ CHILD_OPENS(self.lock);
     api->name = (result(*) parameters)real_dlsym(RTLD_DEFAULT, #name);
 #define AND_IT(result, name, parameters) &&api->name
 
-static bool look_up(struct python_api *api) {
+static bool look_up_functions(struct python_api *api) {
     if (!real_dlsym(RTLD_DEFAULT, "Py_IsInitialized"))
         return false; /* the others need not be looked for */
     PYTHON_FUNCTIONS(FIND)
@@ -36,7 +36,7 @@ static bool look_up(struct python_api *api) {
  * writes it down. */
 static void look_again(unsigned long long changes) {
     struct python_api api = {0};
-    bool complete = look_up(&api);
+    bool complete = look_up_functions(&api);
     lock_take(&self.lock);
     self.looked = changes;
     if (complete && !atomic_load(&self.complete)) {

@@ -1,5 +1,11 @@
 /* python_api.h: the functions of the host's Python that vramgc calls. Nothing is linked: they are
- * looked up. What they may be called for, and when, is python.h's. */
+ * looked up. What they may be called for, and when, is govern/python.h's.
+ *
+ *     no Python --python_api--> found --frames_learn, with the GIL--> functions are named
+ *                                                 Python ends: never again <------'
+ *
+ * The invariant of this room: on the way of a block no Python runs, and nothing waits for the GIL.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +39,7 @@ struct method_definition {
     X(void *, PyEval_SaveThread, (void))                                                           \
     X(void, PyEval_RestoreThread, (void *))
 
-/* What knowing frames needs besides (frames.c): PyGC_ is 3.10's. */
+/* To know frames takes these besides (frames.c): PyGC_ is 3.10's. */
 #define PYTHON_FRAME_FUNCTIONS(X)                                                                  \
     X(int, PyGC_Disable, (void))                                                                   \
     X(int, PyGC_Enable, (void))                                                                    \

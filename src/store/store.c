@@ -241,7 +241,7 @@ void store_settings(const struct options *options, const enum option_origin *ori
     figure_set(&file->setting_count, option_count);
 }
 
-/* What a point has seen is the most of each figure, at whatever moment. */
+/* A point has the most of each figure, at whatever moment that was. */
 static void raise_sample(struct vramgc_sample *sample, const struct vramgc_sample *seen) {
     figure_set(&sample->held_bytes, max_u64(sample->held_bytes, seen->held_bytes));
     figure_set(&sample->reserved_bytes, max_u64(sample->reserved_bytes, seen->reserved_bytes));
@@ -262,7 +262,7 @@ static void thin_out(struct vramgc_device *device) {
     figure_set(&device->sample_step_ns, device->sample_step_ns * 2);
 }
 
-/* What a figure reached since the latest look, known where its peak was reached since. */
+/* The highest that a figure was since the latest look, known where its peak was reached since. */
 static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
     uint64_t peak = figure_get(&gauge->peak), now = figure_get(&gauge->current);
     uint64_t most = peak > *seen_peak ? max_u64(peak, now) : now;
@@ -272,7 +272,8 @@ static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
 
 /* Others than this process are taken to hold at the peak what they hold now. What is live is held,
  * unless it was spilled: live memory that fell since the latest look was held then, too. */
-static struct vramgc_sample look(const struct vramgc_device *device, uint64_t live_top_bytes) {
+static struct vramgc_sample sample_now(const struct vramgc_device *device,
+                                       uint64_t live_top_bytes) {
     const struct vramgc_device_stats *stats = &device->stats;
     struct peaks *seen = &self.seen[device - store_file()->devices];
     uint64_t live = max_u64(live_top_bytes, figure_get(&stats->live_bytes.current));
@@ -307,7 +308,7 @@ static void add_to_averages(struct vramgc_device *device) {
 }
 
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes) {
-    struct vramgc_sample sample = look(device, live_top_bytes);
+    struct vramgc_sample sample = sample_now(device, live_top_bytes);
     add_to_averages(device);
     uint64_t count = device->sample_count;
     figure_set(&device->stats.used_bytes.peak,
@@ -364,7 +365,7 @@ bool store_who(struct vramgc_device *device, uint64_t first_step_ns,
     return true;
 }
 
-static void keep(struct vramgc_device *device, bool of_end) {
+static void keep_figures(struct vramgc_device *device, bool of_end) {
     struct vramgc_rest *rest = &device->rest;
     figures_copy(&rest->stats, &device->stats, sizeof rest->stats);
     figures_copy(rest->of_libraries, device->of_libraries, sizeof rest->of_libraries);
@@ -373,7 +374,7 @@ static void keep(struct vramgc_device *device, bool of_end) {
 }
 
 void store_rest(struct vramgc_device *device) {
-    keep(device, false);
+    keep_figures(device, false);
 }
 
 static bool has_worked_since_rest(const struct vramgc_device *device) {
@@ -390,5 +391,5 @@ void store_python_ends(void) {
     figure_set(&file->python_ended_ns, max_u64(store_age_ns(), 1));
     for (size_t i = 0; i < file->device_count; i++)
         if (has_worked_since_rest(&file->devices[i]))
-            keep(&file->devices[i], true);
+            keep_figures(&file->devices[i], true);
 }

@@ -1,6 +1,10 @@
-/* store.h: the statistics file: created once, written in place, true at every moment. Nothing is
- * formatted here and nothing waits. All functions may be called from any thread, before the file is
- * open too: until then the figures go to private memory that is copied over. */
+/* store.h: the statistics file: created once, written in place. Nothing is formatted here and
+ * nothing waits. All functions may be called from any thread, before the file is open too.
+ *
+ *     private memory --store_open: copied over--> the file --store_abandon: a forked child-->
+ * private
+ *
+ * The invariant: the file is true at every moment, for the program may be killed at any. */
 #pragma once
 
 #include "base/base.h"
