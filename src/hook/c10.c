@@ -51,7 +51,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
         return;
     if (UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
-    bool possible = device_vm_block_changed(&event, room_make);
+    bool possible = device_vm_block_changed(&event);
     if (event.allocated)
         event.tag = names_of_block(event.bytes);
     block_end(&event);

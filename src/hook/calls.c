@@ -1,5 +1,4 @@
 /* calls.c: see calls.h. */
-#include "govern/retry.h"
 #include "hook/calls.h"
 #include "serve/async.h"
 #include "serve/serve.h"
@@ -46,23 +45,23 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes) {
     return (class != CLASS_DEVICE && class != CLASS_POOL) || gate_allows(minus_u64(bytes, kept));
 }
 
-bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, bool allocator,
-                          hook_forget_t forget) {
-    bool rescued = (class == CLASS_DEVICE || class == CLASS_POOL) && forget &&
-                   retry_on_full_card(bytes, allocator);
-    if (rescued)
+bool hook_last_resort(struct request *request, enum alloc_class class, uint64_t bytes,
+                      bool allocator, hook_forget_t forget) {
+    if ((class != CLASS_DEVICE && class != CLASS_POOL) || !forget)
+        return false;
+    if (!request->what)
+        *request = last_resort_for(allocator ? REFUSED_SEGMENT : REFUSED_CALL, bytes);
+    bool given = last_resort(request);
+    if (given)
         forget();
-    return rescued;
+    return given;
 }
 
-bool hook_serve(const struct async_request *call, make_room_t *make_room, void **out, int *answer) {
+bool hook_serve(const struct async_request *call, void **out, int *answer) {
     if (hook_state.depth > 0 || !out)
         return false;
     hook_state.depth++;
     enum serve_answer paged = start_recording_in_context() ? async_alloc(call, out) : SERVE_PASS;
-    if (UNLIKELY(paged == SERVE_OOM) &&
-        (retry_beyond_engine(device_current(), call->bytes) || make_room(call->bytes)))
-        paged = async_alloc(call, out);
     hook_leave();
     if (LIKELY(paged == SERVE_PASS))
         return false;

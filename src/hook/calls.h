@@ -7,6 +7,7 @@
 #pragma once
 
 #include "card/reading.h"
+#include "govern/last_resort.h"
 #include "hook/hook.h"
 #include "serve/async.h"
 #include "serve/capacity.h"
@@ -34,21 +35,17 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 /* In a wrapper, with whose code called it. */
 #define HOOK_NOTE(...) (library_calls(__builtin_return_address(0)), hook_note(__VA_ARGS__))
 
-/* Whether memory that was only kept for PyTorch has gone back, so that asking again may help. The
- * runtime remembers a refusal until its latest error is asked for: `forget` takes that away. */
-bool hook_retry_after_oom(enum alloc_class class, uint64_t bytes, bool allocator,
-                          hook_forget_t forget);
+/* Whether something was given for a call that was refused, so that asking again may help
+ * (govern/last_resort.h). *request: all zero at first. The runtime remembers a refusal until its
+ * latest error is asked for: `forget` takes that away. */
+bool hook_last_resort(struct request *request, enum alloc_class class, uint64_t bytes,
+                      bool allocator, hook_forget_t forget);
 
-#define HOOK_RETRY(...)                                                                            \
-    (library_calls(__builtin_return_address(0)), hook_retry_after_oom(__VA_ARGS__))
-
-/* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
- * else. So a request of PyTorch's that was refused becomes one for a moment. Whether it was
- * granted: asking again may help. Not for a wrapper of cuMemAlloc, which it calls. */
-bool room_make(uint64_t bytes);
+#define HOOK_LAST_RESORT(...)                                                                      \
+    (library_calls(__builtin_return_address(0)), hook_last_resort(__VA_ARGS__))
 
 /* Whether a stream-ordered allocation was answered without the driver; then with what. */
-bool hook_serve(const struct async_request *call, make_room_t *make_room, void **out, int *answer);
+bool hook_serve(const struct async_request *call, void **out, int *answer);
 
 /* A capture is about to begin: whether it was not known before, and is to be ended should the call
  * fail. A stream is about to be destroyed. */
@@ -81,14 +78,14 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes);
 #define ALLOCATE_AS(api, symbol, class, asked, got, ...)                                           \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter_memory(ID_##symbol);                                               \
-    RESULT_##api result = (RESULT_##api)CALL_NO_MEMORY;                                            \
-    if (!real)                                                                                     \
-        result = MISSING_##api;                                                                    \
-    else if (MAY_TAKE_##api(class, asked))                                                         \
-        result = real(__VA_ARGS__);                                                                \
-    if (outermost && (int)result == CALL_NO_MEMORY &&                                              \
-        HOOK_RETRY(class, asked, ALLOCATOR_##api, FORGET_##api) && MAY_TAKE_##api(class, asked))   \
-        result = real(__VA_ARGS__);                                                                \
+    struct request request = {0};                                                                  \
+    RESULT_##api result = MISSING_##api;                                                           \
+    do {                                                                                           \
+        if (real)                                                                                  \
+            result =                                                                               \
+                MAY_TAKE_##api(class, asked) ? real(__VA_ARGS__) : (RESULT_##api)CALL_NO_MEMORY;   \
+    } while (outermost && (int)result == CALL_NO_MEMORY &&                                         \
+             HOOK_LAST_RESORT(&request, class, asked, ALLOCATOR_##api, FORGET_##api));             \
     if (outermost)                                                                                 \
         HOOK_NOTE(ID_##symbol, class, (int)result, (int)result == CALL_SUCCESS ? (uint64_t)*p : 0, \
                   (int)result == CALL_SUCCESS ? (got) : (asked), ALLOCATOR_##api);                 \
@@ -128,7 +125,7 @@ enum alloc_class hook_class_of_named(uint64_t address);
 #define ALLOCATE_ORDERED(api, symbol, stream, named, ...)                                          \
     const struct async_request call = {ID_##symbol, n, stream, named, ALLOCATOR_##api};            \
     int answer;                                                                                    \
-    if (hook_serve(&call, room_make, (void **)p, &answer))                                         \
+    if (hook_serve(&call, (void **)p, &answer))                                                    \
         return (RESULT_##api)answer;                                                               \
     ALLOCATE(api, symbol,                                                                          \
              capture_includes(stream)               ? CLASS_GRAPH                                  \

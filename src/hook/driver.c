@@ -2,7 +2,6 @@
  * their own name: statically linked runtimes, JIT compilers, and libraries that use the driver
  * directly. What a runtime hook of the same thread records is not recorded again. */
 #include "cuda/capture_mode.h"
-#include "govern/torch.h"
 #include "govern/trim.h"
 #include "hook/calls.h"
 #include "hook/hook.h"
@@ -174,10 +173,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool q, const CUmemAccessDesc *d, size_t cou
 /* --- comfy-aimdo --- */
 
 /* By the wrapper, whose first bytes are what comfy-aimdo has rewritten. */
-bool room_make(uint64_t bytes) {
+static bool give_weights(uint64_t bytes) {
     CUdeviceptr p = 0;
-    if (!torch_has_aimdo())
-        return false;
     CUstreamCaptureMode mode = capture_mode_relax();
     struct hook_state before = hook_state;
     hook_state = (struct hook_state){.depth = 1}; /* what the weights release counts, this not */
@@ -185,4 +182,8 @@ bool room_make(uint64_t bytes) {
     hook_state = before;
     capture_mode_set(mode);
     return made;
+}
+
+__attribute__((constructor)) static void offer_weights(void) {
+    last_resort_weights(give_weights);
 }

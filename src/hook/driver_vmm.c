@@ -6,7 +6,6 @@
 #include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/induce_oom.h"
-#include "govern/retry.h"
 #include "govern/torch.h"
 #include "hook/calls.h"
 #include "serve/expandable.h"
@@ -33,8 +32,11 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         result = real(p, n, align, hint, f);
     /* What compact keeps mapped keeps addresses. */
-    if (outermost && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
-        result = real(p, n, align, hint, f);
+    if (UNLIKELY(outermost && result == CUDA_ERROR_OUT_OF_MEMORY)) {
+        struct request request = last_resort_for(REFUSED_ADDRESSES, n);
+        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+            result = real(p, n, align, hint, f);
+    }
     if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n)) {
         REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -102,9 +104,10 @@ static CUresult ask_driver(CUmemGenericAllocationHandle *h, size_t n, const CUme
 
 /* comfy-aimdo fills the card with these, and is to be refused then. On an error another's d may be
  * anything. */
-static bool room_for(size_t n, const CUmemAllocationProp *d, bool allocator) {
-    bool on_card = allocator ? lies_on_card(d) : !torch_has_aimdo();
-    return on_card ? retry_on_full_card(n, allocator) : retry_after_oom(n);
+static struct request refused_handle(size_t n, const CUmemAllocationProp *d, bool allocator) {
+    if (allocator)
+        return last_resort_for(lies_on_card(d) ? REFUSED_HANDLE : REFUSED_ADDRESSES, n);
+    return last_resort_for(torch_has_aimdo() ? REFUSED_ADDRESSES : REFUSED_CALL, n);
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
@@ -118,12 +121,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
                               : ask_driver(h, n, d, f);
     if (outermost)
         library_calls(__builtin_return_address(0));
-    if (outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY && room_for(n, d, allocator))
-        result = ask_driver(h, n, d, f);
-    uint64_t unmapped_bytes = served ? thread_unmapped_handle_bytes() : 0; /* will need pages */
-    if (outermost && allocator && result == CUDA_ERROR_OUT_OF_MEMORY &&
-        room_make(n + unmapped_bytes))
-        result = served ? vhandle_create(h, n, d) : ask_driver(h, n, d, f);
+    if (UNLIKELY(outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY)) {
+        struct request request = refused_handle(n, d, allocator);
+        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+            result = ask_driver(h, n, d, f);
+    }
     if (outermost && !again)
         note_created(result, h, n, d, allocator);
     hook_leave_vmm();
@@ -225,8 +227,11 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     if (!ours && real)
         result = real(p, n, d, count);
     /* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
-    if (outermost && !ours && result == CUDA_ERROR_OUT_OF_MEMORY && retry_after_oom(n))
-        result = real(p, n, d, count);
+    if (UNLIKELY(outermost && !ours && result == CUDA_ERROR_OUT_OF_MEMORY)) {
+        struct request request = last_resort_for(REFUSED_ADDRESSES, n);
+        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+            result = real(p, n, d, count);
+    }
     if (outermost && !ours && result == CUDA_SUCCESS)
         call_reached_driver();
     hook_leave_vmm();

@@ -20,17 +20,16 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     bool segment = allocator && thread_stream()->asked;
     cudaError_t result = MISSING_CUDART;
     enum serve_answer paged = ready && segment && p ? serve_malloc(n, p) : SERVE_PASS;
-    if (UNLIKELY(paged == SERVE_OOM) && room_make(n))
-        paged = serve_malloc(n, p);
     if (paged != SERVE_PASS) {
         result = paged == SERVE_DONE ? cudaSuccess : cudaErrorMemoryAllocation;
     } else if (ready && induce_oom_at_malloc(allocator, n)) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
-        result = real(p, n);
-        if (outermost && result == cudaErrorMemoryAllocation &&
-            HOOK_RETRY(CLASS_DEVICE, n, segment, FORGET_CUDART))
+        struct request request = {0};
+        do
             result = real(p, n);
+        while (outermost && result == cudaErrorMemoryAllocation &&
+               HOOK_LAST_RESORT(&request, CLASS_DEVICE, n, segment, FORGET_CUDART));
         if (outermost)
             HOOK_NOTE(ID_cudaMalloc, CLASS_DEVICE, (int)result,
                       result == cudaSuccess ? (uint64_t)*p : 0, n, segment);

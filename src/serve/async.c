@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "govern/decay_thread.h"
+#include "govern/last_resort.h"
 #include "govern/mode.h"
 #include "python/names.h"
 #include "serve/device_vm.h"
@@ -114,7 +115,11 @@ enum serve_answer async_alloc(const struct async_request *call, void **out) {
     if (!pool || !means_default(device, call->pool))
         return SERVE_PASS;
     bind_thread(call->id, device);
-    enum pool_answer answer = pool_take(pool, call->bytes, call->stream, &address);
+    struct request request = {.device = device, .bytes = call->bytes, .what = REFUSED_PAGES};
+    enum pool_answer answer;
+    do
+        answer = pool_take(pool, call->bytes, call->stream, &address);
+    while (UNLIKELY(answer == POOL_FULL) && last_resort(&request));
     if (answer == POOL_NOT_OURS)
         return SERVE_PASS;
     note_figures(device, pool);

@@ -2,12 +2,12 @@
  * would have told it, so that the sums by which programs steer (free + reserved - active) are
  * right. Beyond what the card holds addresses are granted only where PyTorch, having emptied its
  * cache, would otherwise report out of memory. It must not call Python, nor wait but
- * where that can give memory (govern/retry.h): the lock of PyTorch's allocator is held. */
+ * where that can give memory (govern/last_resort.h): the lock of PyTorch's allocator is held. */
 #include "serve/capacity.h"
 
 #include "base/cancel.h"
 #include "govern/cached_handles.h"
-#include "govern/retry.h"
+#include "govern/last_resort.h"
 #include "track/device.h"
 #include "track/stream.h"
 #include "track/thread.h"
@@ -85,19 +85,24 @@ static bool last_step_may_do(struct vm *vm, uint64_t made_bytes, uint64_t step_b
            vm_could_back(vm, made_bytes + PAGE_BYTES);
 }
 
+static bool may_be_backed(struct vm *vm, uint64_t made_bytes, uint64_t bytes) {
+    return vm_could_back(vm, made_bytes + bytes) || last_step_may_do(vm, made_bytes, bytes);
+}
+
 /* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.
  */
-bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again) {
-    if (LIKELY(card_has(device, vm, bytes, MEMINFO_KNOWN)) ||
-        card_has(device, vm, bytes, MEMINFO_ANSWER))
+bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again,
+                    bool segment) {
+    bool has = LIKELY(card_has(device, vm, bytes, MEMINFO_KNOWN)) ||
+               card_has(device, vm, bytes, MEMINFO_ANSWER);
+    if (has && (!segment || LIKELY(vm_could_back(vm, bytes))))
         return false;
     bool retried = asked_again;
     bool last = retried || capture_active() || cache_is_empty(device);
     uint64_t made_bytes = thread_unmapped_handle_bytes();
-    if (!last)
-        return true;
-    if (vm_could_back(vm, made_bytes + bytes) || last_step_may_do(vm, made_bytes, bytes))
-        return false;
-    bool given = retry_beyond_engine(device, made_bytes + bytes);
-    return !given || !vm_could_back(vm, made_bytes + bytes);
+    struct request request = {device, made_bytes + bytes, REFUSED_PAGES, .first = !last};
+    bool granted = last && may_be_backed(vm, made_bytes, bytes);
+    while (!granted && last_resort(&request))
+        granted = may_be_backed(vm, made_bytes, bytes);
+    return !granted;
 }

@@ -26,5 +26,6 @@ void capacity_reading_ends(const struct capacity_reading *reading);
 
 /* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
  * has emptied its cache since it was answered so before, or will not do so: this answer is the
- * last. The device's context is current. */
-bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again);
+ * last. segment: all of it at once. The device's context is current. */
+bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again,
+                    bool segment);

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "cuda/errors.h"
 #include "govern/decay_thread.h"
+#include "govern/last_resort.h"
 #include "govern/mode.h"
-#include "govern/retry.h"
 #include "govern/own_thread.h"
 #include "serve/sharing.h"
 #include "track/device.h"
@@ -57,14 +57,17 @@ struct vm *device_vm_open(struct device *device) {
 }
 
 /* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
-static bool block_came(const struct block_event *event, struct vm *vm, make_room_t *make_room) {
-    bool pin = capture_active();
-    /* Seen by who has parked this process, before the driver lets us wait there. */
+static bool block_came(const struct block_event *event, struct vm *vm) {
+    struct request request = {
+        .device = event->device, .bytes = event->bytes, .what = REFUSED_PAGES};
+    bool pin = capture_active(), came;
+    /* Count the call before it can block: `vramgc park` watches this counter for the first sign of
+     * work. */
     call_made(ID__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
-    if (LIKELY(vm_commit(vm, event->address, event->bytes, pin)) ||
-        (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY &&
-         (retry_beyond_engine(event->device, event->bytes) || make_room(event->bytes)) &&
-         vm_commit(vm, event->address, event->bytes, pin))) {
+    do
+        came = vm_commit(vm, event->address, event->bytes, pin);
+    while (UNLIKELY(!came) && vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request));
+    if (LIKELY(came)) {
         device_account_pages(event->device);
         return true;
     }
@@ -77,12 +80,12 @@ static bool block_came(const struct block_event *event, struct vm *vm, make_room
 
 /* A block that other streams still use is as idle as one that its own stream does: all of them are
  * asked before its pages go. When PyTorch hands it out again is PyTorch's. */
-bool device_vm_block_changed(const struct block_event *event, make_room_t *make_room) {
+bool device_vm_block_changed(const struct block_event *event) {
     struct vm *vm = device_vm(event->device);
     if (LIKELY(!vm))
         return true;
     if (event->allocated)
-        return block_came(event, vm, make_room);
+        return block_came(event, vm);
     vm_mark_idle(vm, event->address, event->bytes);
     decay_note_idle(event->device);
     return true;

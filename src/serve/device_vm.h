@@ -9,9 +9,6 @@
  * compact is not wanted, or the device cannot do it. Nothing is captured: the probe writes. */
 struct vm *device_vm_open(struct device *device);
 
-/* Whether another library gave up so many bytes of the device for it. */
-typedef bool make_room_t(uint64_t bytes);
-
 /* Between block_begin and block_end: the pages of a block come before it reaches its user, and may
- * go when it is free. False: it cannot have memory, even after make_room. No lock is held. */
-bool device_vm_block_changed(const struct block_event *event, make_room_t *make_room);
+ * go when it is free. False: it cannot have memory. No lock is held. */
+bool device_vm_block_changed(const struct block_event *event);

@@ -9,7 +9,7 @@
 #include "cuda/real.h"
 #include "govern/decay_thread.h"
 #include "govern/mode.h"
-#include "govern/retry.h"
+#include "govern/last_resort.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
 #include "serve/sharing.h"
@@ -121,10 +121,10 @@ static CUresult make_one(const CUmemAllocationProp *properties) {
  * answer to the first of all requests for good. */
 static CUresult ask_driver(const CUmemAllocationProp *properties) {
     CUresult answer = make_one(properties);
-    if (answer == CUDA_ERROR_OUT_OF_MEMORY) {
-        retry_after_oom(PAGE_BYTES);
-        answer = make_one(properties);
-    }
+    struct request request = last_resort_for(REFUSED_HANDLE, PAGE_BYTES);
+    for (bool more = true; answer == CUDA_ERROR_OUT_OF_MEMORY && more;
+         answer = make_one(properties))
+        more = last_resort(&request);
     return answer;
 }
 
@@ -202,7 +202,7 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     struct borrowed borrowed = borrow(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
     if (result == CUDA_SUCCESS &&
-        capacity_fails(device, device_vm(device), bytes, oom_page_asked_again()))
+        capacity_fails(device, device_vm(device), bytes, oom_page_asked_again(), false))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     return_context(&borrowed);
     if (result == CUDA_SUCCESS)

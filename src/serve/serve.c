@@ -24,12 +24,11 @@ enum serve_answer serve_malloc(uint64_t bytes, void **out) {
     if (!vm)
         return SERVE_PASS;
     bool again = UNLIKELY(oom_is_open()) && oom_segment_asked(device, bytes);
-    bool fails = capacity_fails(device, vm, bytes, again);
-    uint64_t address = fails ? 0 : vm_reserve(vm, bytes, stream->handle);
-    if (!address && (fails || !vm_could_back(vm, bytes))) {
+    if (capacity_fails(device, vm, bytes, again, true)) {
         oom_at_call(ID_cudaMalloc, bytes);
         return SERVE_OOM;
     }
+    uint64_t address = vm_reserve(vm, bytes, stream->handle);
     if (!address)
         return SERVE_PASS;
     if (!alloc_succeeded(CLASS_VM, address, bytes, true)) {

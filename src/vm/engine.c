@@ -203,8 +203,6 @@ static uint64_t reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
 
 uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     vm_sweep(vm);
-    if (!vm_could_back(vm, bytes))
-        return 0;
     vm_stream_add(vm, stream);
     CUstreamCaptureMode before = capture_mode_relax();
     uint64_t address = revive_fenced(vm, bytes, stream);

@@ -59,9 +59,9 @@ bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 /* From our own thread, now and then: idle pages in host memory go back. */
 void vm_spill_decay(struct vm *vm);
 
-/* Address space for a segment; 0: the device has not that much to give even if all idle pages were
- * taken, or the driver refused. A retained segment of the same size comes back without a call into
- * the driver. bytes is a multiple of 2 MiB. The device's context is current. */
+/* Address space for a segment, for who has asked whether it could be backed; 0: the driver refused.
+ * A retained segment of the same size comes back without a call into the driver. bytes is a
+ * multiple of 2 MiB. The device's context is current. */
 uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream);
 
 /* Ends a segment, in which no block lives. Does not wait: the segment is retained, its pages are

@@ -1,0 +1,35 @@
+/* last_resort.h: a request for memory was refused: what may still serve it. One table for all of
+ * them, cheapest first. Who is refused asks again after each rung that gave something, until it is
+ * granted or no rung is left. */
+#pragma once
+
+#include "track/device.h"
+
+/* The request: what each kind of it may be given is the table in last_resort.c. */
+enum refused {
+    REFUSED_NOTHING,
+    REFUSED_CALL,      /* of any library, which will not ask once more */
+    REFUSED_SEGMENT,   /* of PyTorch's allocator, which the driver serves in a cuMemAlloc */
+    REFUSED_HANDLE,    /* of PyTorch's allocator, a cuMemCreate */
+    REFUSED_PAGES,     /* what mode compact serves: the engine has no idle page any more */
+    REFUSED_ADDRESSES, /* or page tables: it takes little of the card */
+};
+
+struct request {
+    struct device *device; /* whose context is current; NULL: nothing is known of it */
+    uint64_t bytes;
+    enum refused what;
+    bool first;    /* PyTorch will empty its own cache, and ask once more */
+    unsigned next; /* rung */
+};
+
+/* Of this thread, in the device that is current. */
+struct request last_resort_for(enum refused what, uint64_t bytes);
+
+/* Whether anything was given, so that asking again may help. No lock is held. It may wait for the
+ * GPU, and for other programs. */
+bool last_resort(struct request *request);
+
+/* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
+ * else: a function that makes such a call, and whether it was granted. */
+void last_resort_weights(bool (*give)(uint64_t bytes));
