@@ -55,8 +55,6 @@ void hook_stream_gone(uint64_t stream);
 /* The driver remembers nothing. */
 cudaError_t hook_nothing_to_forget(void);
 
-#define RESULT_CUDART    cudaError_t
-#define RESULT_CUDA      CUresult
 #define FORGET_CUDART    RUNTIME(cudaGetLastError)
 #define FORGET_CUDA      hook_nothing_to_forget
 #define ALLOCATOR_CUDART FROM_ALLOCATOR()
@@ -96,7 +94,7 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes);
     ALLOCATE_AS(api, symbol, class, bytes, bytes, __VA_ARGS__)
 
 /* done: a call that may release it without the driver. */
-#define RELEASE_UNLESS(done, api, symbol, ...)                                                     \
+#define RELEASE_UNLESS(api, symbol, done, ...)                                                     \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
     bool outermost = hook_enter_memory(ID_##symbol);                                               \
     struct alloc_freed taken = {0};                                                                \
@@ -114,7 +112,7 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes);
     hook_leave();                                                                                  \
     return result
 
-#define RELEASE(api, symbol, ...) RELEASE_UNLESS(false, api, symbol, __VA_ARGS__)
+#define RELEASE(api, symbol, ...) RELEASE_UNLESS(api, symbol, false, __VA_ARGS__)
 
 /* A pool that the call names may be one of host or of managed memory: what came from it tells. */
 enum alloc_class hook_class_of_named(uint64_t address);
@@ -134,7 +132,7 @@ enum alloc_class hook_class_of_named(uint64_t address);
              n, __VA_ARGS__)
 
 #define RELEASE_ORDERED(api, symbol, stream, ...)                                                  \
-    RELEASE_UNLESS(async_free(ID_##symbol, &taken, stream), api, symbol, __VA_ARGS__)
+    RELEASE_UNLESS(api, symbol, async_free(ID_##symbol, &taken, stream), __VA_ARGS__)
 
 #define REGISTER(api, symbol)                                                                      \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \

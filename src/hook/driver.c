@@ -19,69 +19,29 @@ CUresult cuInit(unsigned f) {
     return result;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n) {
-    ALLOCATE(CUDA, cuMemAlloc_v2, CLASS_DEVICE, n, p, n);
-}
-
-CUresult cuMemAllocPitch_v2(CUdeviceptr *p, size_t *pitch, size_t w, size_t h, unsigned e) {
-    ALLOCATE_AS(CUDA, cuMemAllocPitch_v2, CLASS_DEVICE, w * h, *pitch * h, p, pitch, w, h, e);
-}
-
-CUresult cuMemFree_v2(CUdeviceptr p) {
-    RELEASE_UNLESS(serve_free(&taken), CUDA, cuMemFree_v2, p);
-}
-
-CUresult cuMemAllocManaged(CUdeviceptr *p, size_t n, unsigned f) {
-    ALLOCATE(CUDA, cuMemAllocManaged, CLASS_MANAGED, n, p, n, f);
-}
-
-CUresult cuMemHostAlloc(void **p, size_t n, unsigned f) {
-    ALLOCATE(CUDA, cuMemHostAlloc, CLASS_PINNED, n, p, n, f);
-}
-
-CUresult cuMemAllocHost_v2(void **p, size_t n) {
-    ALLOCATE(CUDA, cuMemAllocHost_v2, CLASS_PINNED, n, p, n);
-}
-
-CUresult cuMemFreeHost(void *p) {
-    RELEASE(CUDA, cuMemFreeHost, p);
-}
-
-CUresult cuMemHostRegister_v2(void *p, size_t n, unsigned f) {
-    REGISTER(CUDA, cuMemHostRegister_v2);
-}
-
-CUresult cuMemHostRegister(void *p, size_t n, unsigned f) {
-    REGISTER(CUDA, cuMemHostRegister);
-}
-
-CUresult cuMemHostUnregister(void *p) {
-    RELEASE(CUDA, cuMemHostUnregister, p);
-}
-
-CUresult cuMemAllocAsync(CUdeviceptr *p, size_t n, CUstream s) {
-    ALLOCATE_ORDERED(CUDA, cuMemAllocAsync, STREAM(s), NULL, p, n, s);
-}
-
-CUresult cuMemAllocAsync_ptsz(CUdeviceptr *p, size_t n, CUstream s) {
-    ALLOCATE_ORDERED(CUDA, cuMemAllocAsync_ptsz, STREAM_PTSZ(s), NULL, p, n, s);
-}
-
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
-    ALLOCATE_ORDERED(CUDA, cuMemAllocFromPoolAsync, STREAM(s), q, p, n, q, s);
-}
-
-CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *p, size_t n, CUmemoryPool q, CUstream s) {
-    ALLOCATE_ORDERED(CUDA, cuMemAllocFromPoolAsync_ptsz, STREAM_PTSZ(s), q, p, n, q, s);
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr p, CUstream s) {
-    RELEASE_ORDERED(CUDA, cuMemFreeAsync, STREAM(s), p, s);
-}
-
-CUresult cuMemFreeAsync_ptsz(CUdeviceptr p, CUstream s) {
-    RELEASE_ORDERED(CUDA, cuMemFreeAsync_ptsz, STREAM_PTSZ(s), p, s);
-}
+WRAP(ALLOCATE, CUDA, cuMemAlloc_v2, (CUdeviceptr * p, size_t n), CLASS_DEVICE, n, p, n)
+WRAP(ALLOCATE_AS, CUDA, cuMemAllocPitch_v2,
+     (CUdeviceptr * p, size_t *pitch, size_t w, size_t h, unsigned e), CLASS_DEVICE, w *h,
+     *pitch *h, p, pitch, w, h, e)
+WRAP(RELEASE_UNLESS, CUDA, cuMemFree_v2, (CUdeviceptr p), serve_free(&taken), p)
+WRAP(ALLOCATE, CUDA, cuMemAllocManaged, (CUdeviceptr * p, size_t n, unsigned f), CLASS_MANAGED, n,
+     p, n, f)
+WRAP(ALLOCATE, CUDA, cuMemHostAlloc, (void **p, size_t n, unsigned f), CLASS_PINNED, n, p, n, f)
+WRAP(ALLOCATE, CUDA, cuMemAllocHost_v2, (void **p, size_t n), CLASS_PINNED, n, p, n)
+WRAP(RELEASE, CUDA, cuMemFreeHost, (void *p), p)
+WRAP(REGISTER, CUDA, cuMemHostRegister_v2, (void *p, size_t n, unsigned f))
+WRAP(REGISTER, CUDA, cuMemHostRegister, (void *p, size_t n, unsigned f))
+WRAP(RELEASE, CUDA, cuMemHostUnregister, (void *p), p)
+WRAP(ALLOCATE_ORDERED, CUDA, cuMemAllocAsync, (CUdeviceptr * p, size_t n, CUstream s), STREAM(s),
+     NULL, p, n, s)
+WRAP(ALLOCATE_ORDERED, CUDA, cuMemAllocAsync_ptsz, (CUdeviceptr * p, size_t n, CUstream s),
+     STREAM_PTSZ(s), NULL, p, n, s)
+WRAP(ALLOCATE_ORDERED, CUDA, cuMemAllocFromPoolAsync,
+     (CUdeviceptr * p, size_t n, CUmemoryPool q, CUstream s), STREAM(s), q, p, n, q, s)
+WRAP(ALLOCATE_ORDERED, CUDA, cuMemAllocFromPoolAsync_ptsz,
+     (CUdeviceptr * p, size_t n, CUmemoryPool q, CUstream s), STREAM_PTSZ(s), q, p, n, q, s)
+WRAP(RELEASE_ORDERED, CUDA, cuMemFreeAsync, (CUdeviceptr p, CUstream s), STREAM(s), p, s)
+WRAP(RELEASE_ORDERED, CUDA, cuMemFreeAsync_ptsz, (CUdeviceptr p, CUstream s), STREAM_PTSZ(s), p, s)
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     trim_before_weights(__builtin_return_address(0));
@@ -105,17 +65,11 @@ static uint64_t size_of(CUdeviceptr p) {
     return get_range && get_range(&base, &bytes, p) == CUDA_SUCCESS ? bytes : 0;
 }
 
-CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
-    ALLOCATE_AS(CUDA, cuIpcOpenMemHandle_v2, CLASS_IMPORTED, 0, size_of(*p), p, h, f);
-}
-
-CUresult cuIpcOpenMemHandle(CUdeviceptr *p, CUipcMemHandle h, unsigned f) {
-    ALLOCATE_AS(CUDA, cuIpcOpenMemHandle, CLASS_IMPORTED, 0, size_of(*p), p, h, f);
-}
-
-CUresult cuIpcCloseMemHandle(CUdeviceptr p) {
-    RELEASE(CUDA, cuIpcCloseMemHandle, p);
-}
+WRAP(ALLOCATE_AS, CUDA, cuIpcOpenMemHandle_v2, (CUdeviceptr * p, CUipcMemHandle h, unsigned f),
+     CLASS_IMPORTED, 0, size_of(*p), p, h, f)
+WRAP(ALLOCATE_AS, CUDA, cuIpcOpenMemHandle, (CUdeviceptr * p, CUipcMemHandle h, unsigned f),
+     CLASS_IMPORTED, 0, size_of(*p), p, h, f)
+WRAP(RELEASE, CUDA, cuIpcCloseMemHandle, (CUdeviceptr p), p)
 
 /* --- pools: the driver answers; where the default pool is served by ours (mode compact,
  * VRAMGC_ASYNC=pages), ours is added. The runtime's calls on pools come here too. --- */

@@ -72,7 +72,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice d) {
     return reset_primary(ID_cuDevicePrimaryCtxReset, d);
 }
 
-#define MAKE_CONTEXT(symbol, ...)                                                                  \
+#define MAKE_CONTEXT(api, symbol, ...)                                                             \
     real_##symbol##_t real = REAL(symbol);                                                         \
     hook_enter(ID_##symbol);                                                                       \
     CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
@@ -81,23 +81,14 @@ CUresult cuDevicePrimaryCtxReset(CUdevice d) {
     hook_leave();                                                                                  \
     return result
 
-CUresult cuCtxCreate(CUcontext *c, unsigned f, CUdevice d) {
-    MAKE_CONTEXT(cuCtxCreate, c, f, d);
-}
+WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate, (CUcontext * c, unsigned f, CUdevice d), c, f, d)
+WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate_v2, (CUcontext * c, unsigned f, CUdevice d), c, f, d)
+WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate_v3,
+     (CUcontext * c, CUexecAffinityParam *a, int n, unsigned f, CUdevice d), c, a, n, f, d)
+WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate_v4,
+     (CUcontext * c, CUctxCreateParams *a, unsigned f, CUdevice d), c, a, f, d)
 
-CUresult cuCtxCreate_v2(CUcontext *c, unsigned f, CUdevice d) {
-    MAKE_CONTEXT(cuCtxCreate_v2, c, f, d);
-}
-
-CUresult cuCtxCreate_v3(CUcontext *c, CUexecAffinityParam *a, int n, unsigned f, CUdevice d) {
-    MAKE_CONTEXT(cuCtxCreate_v3, c, a, n, f, d);
-}
-
-CUresult cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *a, unsigned f, CUdevice d) {
-    MAKE_CONTEXT(cuCtxCreate_v4, c, a, f, d);
-}
-
-#define DESTROY_CONTEXT(symbol)                                                                    \
+#define DESTROY_CONTEXT(api, symbol)                                                               \
     real_##symbol##_t real = REAL(symbol);                                                         \
     hook_enter(ID_##symbol);                                                                       \
     CUresult result = real ? real(c) : MISSING_CUDA;                                               \
@@ -106,21 +97,11 @@ CUresult cuCtxCreate_v4(CUcontext *c, CUctxCreateParams *a, unsigned f, CUdevice
     hook_leave();                                                                                  \
     return result
 
-CUresult cuCtxDestroy_v2(CUcontext c) {
-    DESTROY_CONTEXT(cuCtxDestroy_v2);
-}
-
-CUresult cuCtxDestroy(CUcontext c) {
-    DESTROY_CONTEXT(cuCtxDestroy);
-}
-
-CUresult cuStreamCreate(CUstream *s, unsigned f) {
-    MAKE_STREAM(CUDA, cuStreamCreate, s, f);
-}
-
-CUresult cuStreamCreateWithPriority(CUstream *s, unsigned f, int priority) {
-    MAKE_STREAM(CUDA, cuStreamCreateWithPriority, s, f, priority);
-}
+WRAP(DESTROY_CONTEXT, CUDA, cuCtxDestroy_v2, (CUcontext c))
+WRAP(DESTROY_CONTEXT, CUDA, cuCtxDestroy, (CUcontext c))
+WRAP(MAKE_STREAM, CUDA, cuStreamCreate, (CUstream * s, unsigned f), s, f)
+WRAP(MAKE_STREAM, CUDA, cuStreamCreateWithPriority, (CUstream * s, unsigned f, int priority), s, f,
+     priority)
 
 CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int priority) {
     real_cuGreenCtxStreamCreate_t real = REAL(cuGreenCtxStreamCreate);
@@ -132,7 +113,7 @@ CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int prior
     return result;
 }
 
-#define DESTROY_STREAM(symbol)                                                                     \
+#define DESTROY_STREAM(api, symbol)                                                                \
     real_##symbol##_t real = REAL(symbol);                                                         \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     if (outermost)                                                                                 \
@@ -143,72 +124,35 @@ CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int prior
     hook_leave();                                                                                  \
     return result
 
-CUresult cuStreamDestroy_v2(CUstream s) {
-    DESTROY_STREAM(cuStreamDestroy_v2);
-}
-
-CUresult cuStreamDestroy(CUstream s) {
-    DESTROY_STREAM(cuStreamDestroy);
-}
-
-CUresult cuStreamBeginCapture(CUstream s) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture, STREAM(s), s);
-}
-
-CUresult cuStreamBeginCapture_ptsz(CUstream s) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture_ptsz, STREAM_PTSZ(s), s);
-}
-
-CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode m) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture_v2, STREAM(s), s, m);
-}
-
-CUresult cuStreamBeginCapture_v2_ptsz(CUstream s, CUstreamCaptureMode m) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCapture_v2_ptsz, STREAM_PTSZ(s), s, m);
-}
-
-CUresult cuStreamBeginCaptureToGraph(CUstream s, CUgraph g, const CUgraphNode *d,
-                                     const CUgraphEdgeData *e, size_t n, CUstreamCaptureMode m) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToGraph, STREAM(s), s, g, d, e, n, m);
-}
-
-CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream s, CUgraph g, const CUgraphNode *d,
-                                          const CUgraphEdgeData *e, size_t n,
-                                          CUstreamCaptureMode m) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToGraph_ptsz, STREAM_PTSZ(s), s, g, d, e, n, m);
-}
-
-CUresult cuStreamEndCapture(CUstream s, CUgraph *g) {
-    END_CAPTURE(CUDA, cuStreamEndCapture, STREAM(s), s, g);
-}
-
-CUresult cuStreamEndCapture_ptsz(CUstream s, CUgraph *g) {
-    END_CAPTURE(CUDA, cuStreamEndCapture_ptsz, STREAM_PTSZ(s), s, g);
-}
+WRAP(DESTROY_STREAM, CUDA, cuStreamDestroy_v2, (CUstream s))
+WRAP(DESTROY_STREAM, CUDA, cuStreamDestroy, (CUstream s))
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCapture, (CUstream s), STREAM(s), s)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCapture_ptsz, (CUstream s), STREAM_PTSZ(s), s)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCapture_v2, (CUstream s, CUstreamCaptureMode m), STREAM(s),
+     s, m)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCapture_v2_ptsz, (CUstream s, CUstreamCaptureMode m),
+     STREAM_PTSZ(s), s, m)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCaptureToGraph,
+     (CUstream s, CUgraph g, const CUgraphNode *d, const CUgraphEdgeData *e, size_t n,
+      CUstreamCaptureMode m),
+     STREAM(s), s, g, d, e, n, m)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCaptureToGraph_ptsz,
+     (CUstream s, CUgraph g, const CUgraphNode *d, const CUgraphEdgeData *e, size_t n,
+      CUstreamCaptureMode m),
+     STREAM_PTSZ(s), s, g, d, e, n, m)
+WRAP(END_CAPTURE, CUDA, cuStreamEndCapture, (CUstream s, CUgraph *g), STREAM(s), s, g)
+WRAP(END_CAPTURE, CUDA, cuStreamEndCapture_ptsz, (CUstream s, CUgraph *g), STREAM_PTSZ(s), s, g)
 
 /* CUDA 13.3; and 13.2, which captures into a command list of another API (CUDA in graphics). */
-CUresult cuStreamBeginRecaptureToGraph(CUstream s, CUstreamCaptureMode m, CUgraph g,
-                                       CUgraphRecaptureCallback f, void *data) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginRecaptureToGraph, STREAM(s), s, m, g, f, data);
-}
-
-CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream s, CUstreamCaptureMode m, CUgraph g,
-                                            CUgraphRecaptureCallback f, void *data) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginRecaptureToGraph_ptsz, STREAM_PTSZ(s), s, m, g, f, data);
-}
-
-CUresult cuStreamBeginCaptureToCig(CUstream s, CUstreamCigCaptureParams *d) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToCig, STREAM(s), s, d);
-}
-
-CUresult cuStreamBeginCaptureToCig_ptsz(CUstream s, CUstreamCigCaptureParams *d) {
-    BEGIN_CAPTURE(CUDA, cuStreamBeginCaptureToCig_ptsz, STREAM_PTSZ(s), s, d);
-}
-
-CUresult cuStreamEndCaptureToCig(CUstream s) {
-    END_CAPTURE(CUDA, cuStreamEndCaptureToCig, STREAM(s), s);
-}
-
-CUresult cuStreamEndCaptureToCig_ptsz(CUstream s) {
-    END_CAPTURE(CUDA, cuStreamEndCaptureToCig_ptsz, STREAM_PTSZ(s), s);
-}
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginRecaptureToGraph,
+     (CUstream s, CUstreamCaptureMode m, CUgraph g, CUgraphRecaptureCallback f, void *data),
+     STREAM(s), s, m, g, f, data)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginRecaptureToGraph_ptsz,
+     (CUstream s, CUstreamCaptureMode m, CUgraph g, CUgraphRecaptureCallback f, void *data),
+     STREAM_PTSZ(s), s, m, g, f, data)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCaptureToCig, (CUstream s, CUstreamCigCaptureParams *d),
+     STREAM(s), s, d)
+WRAP(BEGIN_CAPTURE, CUDA, cuStreamBeginCaptureToCig_ptsz, (CUstream s, CUstreamCigCaptureParams *d),
+     STREAM_PTSZ(s), s, d)
+WRAP(END_CAPTURE, CUDA, cuStreamEndCaptureToCig, (CUstream s), STREAM(s), s)
+WRAP(END_CAPTURE, CUDA, cuStreamEndCaptureToCig_ptsz, (CUstream s), STREAM_PTSZ(s), s)

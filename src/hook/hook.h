@@ -38,6 +38,14 @@
 #define REAL_CUDART RUNTIME
 #define REAL_CUDA   REAL
 
+/* A wrapper whose body is a macro. */
+#define WRAP(body, api, symbol, parameters, ...)                                                   \
+    RESULT_##api symbol parameters {                                                               \
+        body(api, symbol, ##__VA_ARGS__);                                                          \
+    }
+#define RESULT_CUDART cudaError_t
+#define RESULT_CUDA   CUresult
+
 /* What hooks this thread is inside of. */
 struct hook_state {
     unsigned depth;

@@ -40,13 +40,9 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     return result;
 }
 
-cudaError_t cudaFree(void *p) {
-    RELEASE_UNLESS(serve_free(&taken), CUDART, cudaFree, p);
-}
-
-cudaError_t cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {
-    ALLOCATE_AS(CUDART, cudaMallocPitch, CLASS_DEVICE, w * h, *pitch * h, p, pitch, w, h);
-}
+WRAP(RELEASE_UNLESS, CUDART, cudaFree, (void *p), serve_free(&taken), p)
+WRAP(ALLOCATE_AS, CUDART, cudaMallocPitch, (void **p, size_t *pitch, size_t w, size_t h),
+     CLASS_DEVICE, w *h, *pitch *h, p, pitch, w, h)
 
 /* The pointer is the first thing in what `volume` points to. */
 cudaError_t cudaMalloc3D(struct cudaPitchedPtr *volume, struct cudaExtent e) {
@@ -55,60 +51,30 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *volume, struct cudaExtent e) {
                 volume->pitch * e.height * e.depth, volume, e);
 }
 
-cudaError_t cudaMallocManaged(void **p, size_t n, unsigned f) {
-    ALLOCATE(CUDART, cudaMallocManaged, CLASS_MANAGED, n, p, n, f);
-}
-
-cudaError_t cudaMallocHost(void **p, size_t n) {
-    ALLOCATE(CUDART, cudaMallocHost, CLASS_PINNED, n, p, n);
-}
-
-cudaError_t cudaHostAlloc(void **p, size_t n, unsigned f) {
-    ALLOCATE(CUDART, cudaHostAlloc, CLASS_PINNED, n, p, n, f);
-}
-
-cudaError_t cudaFreeHost(void *p) {
-    RELEASE(CUDART, cudaFreeHost, p);
-}
-
-cudaError_t cudaHostRegister(void *p, size_t n, unsigned f) {
-    REGISTER(CUDART, cudaHostRegister);
-}
-
-cudaError_t cudaHostUnregister(void *p) {
-    RELEASE(CUDART, cudaHostUnregister, p);
-}
-
-cudaError_t cudaMallocAsync(void **p, size_t n, cudaStream_t s) {
-    ALLOCATE_ORDERED(CUDART, cudaMallocAsync, STREAM(s), NULL, p, n, s);
-}
-
-cudaError_t cudaMallocAsync_ptsz(void **p, size_t n, cudaStream_t s) {
-    ALLOCATE_ORDERED(CUDART, cudaMallocAsync_ptsz, STREAM_PTSZ(s), NULL, p, n, s);
-}
-
-cudaError_t cudaMallocFromPoolAsync(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
-    ALLOCATE_ORDERED(CUDART, cudaMallocFromPoolAsync, STREAM(s), q, p, n, q, s);
-}
-
-cudaError_t cudaMallocFromPoolAsync_ptsz(void **p, size_t n, cudaMemPool_t q, cudaStream_t s) {
-    ALLOCATE_ORDERED(CUDART, cudaMallocFromPoolAsync_ptsz, STREAM_PTSZ(s), q, p, n, q, s);
-}
-
-cudaError_t cudaFreeAsync(void *p, cudaStream_t s) {
-    RELEASE_ORDERED(CUDART, cudaFreeAsync, STREAM(s), p, s);
-}
-
-cudaError_t cudaFreeAsync_ptsz(void *p, cudaStream_t s) {
-    RELEASE_ORDERED(CUDART, cudaFreeAsync_ptsz, STREAM_PTSZ(s), p, s);
-}
+WRAP(ALLOCATE, CUDART, cudaMallocManaged, (void **p, size_t n, unsigned f), CLASS_MANAGED, n, p, n,
+     f)
+WRAP(ALLOCATE, CUDART, cudaMallocHost, (void **p, size_t n), CLASS_PINNED, n, p, n)
+WRAP(ALLOCATE, CUDART, cudaHostAlloc, (void **p, size_t n, unsigned f), CLASS_PINNED, n, p, n, f)
+WRAP(RELEASE, CUDART, cudaFreeHost, (void *p), p)
+WRAP(REGISTER, CUDART, cudaHostRegister, (void *p, size_t n, unsigned f))
+WRAP(RELEASE, CUDART, cudaHostUnregister, (void *p), p)
+WRAP(ALLOCATE_ORDERED, CUDART, cudaMallocAsync, (void **p, size_t n, cudaStream_t s), STREAM(s),
+     NULL, p, n, s)
+WRAP(ALLOCATE_ORDERED, CUDART, cudaMallocAsync_ptsz, (void **p, size_t n, cudaStream_t s),
+     STREAM_PTSZ(s), NULL, p, n, s)
+WRAP(ALLOCATE_ORDERED, CUDART, cudaMallocFromPoolAsync,
+     (void **p, size_t n, cudaMemPool_t q, cudaStream_t s), STREAM(s), q, p, n, q, s)
+WRAP(ALLOCATE_ORDERED, CUDART, cudaMallocFromPoolAsync_ptsz,
+     (void **p, size_t n, cudaMemPool_t q, cudaStream_t s), STREAM_PTSZ(s), q, p, n, q, s)
+WRAP(RELEASE_ORDERED, CUDART, cudaFreeAsync, (void *p, cudaStream_t s), STREAM(s), p, s)
+WRAP(RELEASE_ORDERED, CUDART, cudaFreeAsync_ptsz, (void *p, cudaStream_t s), STREAM_PTSZ(s), p, s)
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     MEMORY_INFO(CUDART, cudaMemGetInfo);
 }
 
 /* What comes before totalGlobalMem has been the same since CUDA 10. */
-#define PROPERTIES(symbol)                                                                         \
+#define PROPERTIES(api, symbol)                                                                    \
     real_##symbol##_t real = RUNTIME(symbol);                                                      \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     cudaError_t result = real ? real(out, d) : MISSING_CUDART;                                     \
@@ -117,13 +83,8 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     hook_leave();                                                                                  \
     return result
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int d) {
-    PROPERTIES(cudaGetDeviceProperties);
-}
-
-cudaError_t cudaGetDeviceProperties_v2(struct cudaDeviceProp *out, int d) {
-    PROPERTIES(cudaGetDeviceProperties_v2);
-}
+WRAP(PROPERTIES, CUDART, cudaGetDeviceProperties, (struct cudaDeviceProp * out, int d))
+WRAP(PROPERTIES, CUDART, cudaGetDeviceProperties_v2, (struct cudaDeviceProp * out, int d))
 
 cudaError_t cudaDeviceReset(void) {
     real_cudaDeviceReset_t real = RUNTIME(cudaDeviceReset);
@@ -144,32 +105,19 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, enum cudaStreamCaptureStatus *
     return result;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode m) {
-    BEGIN_CAPTURE(CUDART, cudaStreamBeginCapture, STREAM(s), s, m);
-}
-
-cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t s, cudaGraph_t g, const cudaGraphNode_t *d,
-                                          const cudaGraphEdgeData *e, size_t n,
-                                          enum cudaStreamCaptureMode m) {
-    BEGIN_CAPTURE(CUDART, cudaStreamBeginCaptureToGraph, STREAM(s), s, g, d, e, n, m);
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *g) {
-    END_CAPTURE(CUDART, cudaStreamEndCapture, STREAM(s), s, g);
-}
+WRAP(BEGIN_CAPTURE, CUDART, cudaStreamBeginCapture, (cudaStream_t s, enum cudaStreamCaptureMode m),
+     STREAM(s), s, m)
+WRAP(BEGIN_CAPTURE, CUDART, cudaStreamBeginCaptureToGraph,
+     (cudaStream_t s, cudaGraph_t g, const cudaGraphNode_t *d, const cudaGraphEdgeData *e, size_t n,
+      enum cudaStreamCaptureMode m),
+     STREAM(s), s, g, d, e, n, m)
+WRAP(END_CAPTURE, CUDART, cudaStreamEndCapture, (cudaStream_t s, cudaGraph_t *g), STREAM(s), s, g)
 
 /* Every stream is known from the start: blocks of expandable segments do not name theirs. */
-cudaError_t cudaStreamCreate(cudaStream_t *s) {
-    MAKE_STREAM(CUDART, cudaStreamCreate, s);
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned f) {
-    MAKE_STREAM(CUDART, cudaStreamCreateWithFlags, s, f);
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned f, int priority) {
-    MAKE_STREAM(CUDART, cudaStreamCreateWithPriority, s, f, priority);
-}
+WRAP(MAKE_STREAM, CUDART, cudaStreamCreate, (cudaStream_t * s), s)
+WRAP(MAKE_STREAM, CUDART, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned f), s, f)
+WRAP(MAKE_STREAM, CUDART, cudaStreamCreateWithPriority,
+     (cudaStream_t * s, unsigned f, int priority), s, f, priority)
 
 cudaError_t cudaStreamDestroy(cudaStream_t s) {
     real_cudaStreamDestroy_t real = RUNTIME(cudaStreamDestroy);
@@ -183,7 +131,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
 }
 
 /* What is noted of an event where the call succeeded, if it is to be. */
-#define EVENT(symbol, noted, note, ...)                                                            \
+#define EVENT(api, symbol, noted, note, ...)                                                       \
     real_##symbol##_t real = RUNTIME(symbol);                                                      \
     call_made(ID_##symbol);                                                                        \
     cudaError_t result = real ? real(__VA_ARGS__) : MISSING_CUDART;                                \
@@ -191,22 +139,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
         note((uint64_t)(uintptr_t)e);                                                              \
     return result
 
-cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
-    EVENT(cudaEventRecord, recording_is_on() && FROM_ALLOCATOR(), block_event_recorded, e, s);
-}
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t s, unsigned f) {
-    EVENT(cudaEventRecordWithFlags, recording_is_on() && FROM_ALLOCATOR(), block_event_recorded, e,
-          s, f);
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t e) {
-    EVENT(cudaEventQuery, true, block_event_ended, e);
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t e) {
-    EVENT(cudaEventSynchronize, true, block_event_ended, e);
-}
+WRAP(EVENT, CUDART, cudaEventRecord, (cudaEvent_t e, cudaStream_t s),
+     recording_is_on() && FROM_ALLOCATOR(), block_event_recorded, e, s)
+WRAP(EVENT, CUDART, cudaEventRecordWithFlags, (cudaEvent_t e, cudaStream_t s, unsigned f),
+     recording_is_on() && FROM_ALLOCATOR(), block_event_recorded, e, s, f)
+WRAP(EVENT, CUDART, cudaEventQuery, (cudaEvent_t e), true, block_event_ended, e)
+WRAP(EVENT, CUDART, cudaEventSynchronize, (cudaEvent_t e), true, block_event_ended, e)
 
 /* PyTorch's allocator keeps the events that it waits for: this one was another library's. */
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
