@@ -31,7 +31,7 @@ static inline void generation_settle(struct generation *generation, uint64_t own
     atomic_store(&generation->ended, atomic_load(&generation->begun) - own);
 }
 
-/* Whether nothing has changed between two such moments. */
+/* True: nothing has changed between two such moments. */
 static inline bool generation_same(uint64_t before, uint64_t after) {
     return before && before == after;
 }

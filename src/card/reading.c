@@ -20,8 +20,8 @@ enum {
     MAX_CARDS = 16,
 };
 
-/* What the process holds and what it may still take make a sum that only others change: so one
- * reading serves many requests. */
+/* Only others change the sum of what this process holds and what it may still take: so one reading
+ * serves many requests. */
 struct known {
     int64_t sum_bytes; /* spare, and what this process held then */
     struct meminfo_age age;
@@ -176,7 +176,7 @@ void gate_wait_for(_Atomic uint64_t *waking) {
 }
 
 /* Both of this moment; false: there is no card of which anything is known. */
-static bool look_up(struct card_own *own, struct known *known) {
+static bool look_up_card(struct card_own *own, struct known *known) {
     if (!own_by_books(NULL, own) || own->device >= MAX_CARDS)
         return false;
     lock_take(&self.lock);
@@ -185,7 +185,7 @@ static bool look_up(struct card_own *own, struct known *known) {
     return true;
 }
 
-static bool has_room(const struct card_own *own, const struct known *known, uint64_t bytes) {
+static bool known_has_room(const struct card_own *own, const struct known *known, uint64_t bytes) {
     return known->sum_bytes >= 0 && own->bytes + bytes <= (uint64_t)known->sum_bytes;
 }
 
@@ -203,12 +203,13 @@ static bool read_card(unsigned card) {
 bool gate_has_room(uint64_t bytes) {
     struct card_own own;
     struct known known;
-    if (!look_up(&own, &known))
+    if (!look_up_card(&own, &known))
         return true;
-    enum meminfo_need need = has_room(&own, &known, bytes) ? MEMINFO_KNOWN : MEMINFO_ANSWER;
-    if (!meminfo_will_do(known.age, need) && (!read_card(own.device) || !look_up(&own, &known)))
+    enum meminfo_need need = known_has_room(&own, &known, bytes) ? MEMINFO_KNOWN : MEMINFO_ANSWER;
+    if (!meminfo_will_do(known.age, need) &&
+        (!read_card(own.device) || !look_up_card(&own, &known)))
         return true;
-    return has_room(&own, &known, bytes);
+    return known_has_room(&own, &known, bytes);
 }
 
 CUresult gate_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,

@@ -72,13 +72,13 @@ typedef bool card_count_t(void *of, struct card_own *own);
 CUresult meminfo_read_beside(struct meminfo *reading, unsigned readings, card_count_t *count,
                              void *of, uint64_t *held_bytes);
 
-/* What the driver has said of free and total becomes what the program is told. */
+/* The driver's free and total become those that the program is told. */
 void meminfo_limit(struct meminfo *reading);
 
 /* Of a reading that was begun then and has just ended. */
 struct meminfo_age meminfo_age(uint64_t start_ns);
 
-/* Whether one of that age will do: made beside others' calls it is no answer, however young. */
+/* True: one of that age will do; made beside others' calls it is no answer, however young. */
 bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need);
 
 /* --- the gate: a request for memory of the card is refused where the limits leave no room for it,
@@ -100,7 +100,7 @@ static inline void gate_wait(void) {
         gate_wait_for(waking);
 }
 
-/* Whether the current card is to give so much more than this process holds. It may ask the driver
+/* True: the current card is to give so much more than this process holds. It may ask the driver
  * what is free, no more often than a reading will do. Any thread; no lock is held. */
 bool gate_has_room(uint64_t bytes);
 

@@ -52,7 +52,7 @@ static struct {
 } self;
 
 /* From one of PyTorch's two libraries, or what it was linked with. */
-static void *find(const char *symbol) {
+static void *find_symbol(const char *symbol) {
     static const char *const stems[] = {"libc10.so", "libc10_cuda.so"};
     char path[512];
     void *p = NULL;
@@ -64,10 +64,10 @@ static void *find(const char *symbol) {
 
 static bool find_constructor(void) {
     for (size_t i = 0; i < ARRAY_LENGTH(abis); i++) {
-        void *constructor = find(abis[i].out_of_memory);
-        *(void **)&self.construct = constructor ? constructor : find(abis[i].error);
-        *(void **)&self.string = find(abis[i].string);
-        *(void **)&self.string_ends = find(abis[i].string_ends);
+        void *constructor = find_symbol(abis[i].out_of_memory);
+        *(void **)&self.construct = constructor ? constructor : find_symbol(abis[i].error);
+        *(void **)&self.string = find_symbol(abis[i].string);
+        *(void **)&self.string_ends = find_symbol(abis[i].string_ends);
         if (self.construct && self.string && self.string_ends)
             return true;
     }
@@ -75,14 +75,14 @@ static bool find_constructor(void) {
 }
 
 static bool find_type(void) {
-    *(void **)&self.allocate = find("__cxa_allocate_exception");
-    *(void **)&self.raise = find("__cxa_throw");
-    self.type = find("_ZTIN3c1016OutOfMemoryErrorE");
-    self.table = find("_ZTVN3c1016OutOfMemoryErrorE");
+    *(void **)&self.allocate = find_symbol("__cxa_allocate_exception");
+    *(void **)&self.raise = find_symbol("__cxa_throw");
+    self.type = find_symbol("_ZTIN3c1016OutOfMemoryErrorE");
+    self.table = find_symbol("_ZTVN3c1016OutOfMemoryErrorE");
     return self.allocate && self.raise && self.type && self.table;
 }
 
-/* What PyTorch passes the results of its own calls to. Later releases have one argument more, which
+/* PyTorch passes the results of its own calls to this. Later releases have one argument more, which
  * may be NULL; the others do not look at it. */
 static void find_check(void) {
     static const char *const names[] = {
@@ -91,7 +91,7 @@ static void find_check(void) {
         "_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib",
     };
     for (size_t i = 0; !self.check && i < ARRAY_LENGTH(names); i++)
-        *(void **)&self.check = find(names[i]);
+        *(void **)&self.check = find_symbol(names[i]);
     if (self.check)
         objects_pin(*(void **)&self.check);
 }

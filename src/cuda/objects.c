@@ -60,7 +60,7 @@ void objects_freeze(void) {
     atomic_store(&self.frozen, true);
 }
 
-static struct object_range range_of(const struct dl_phdr_info *info) {
+static struct object_range range_of_object(const struct dl_phdr_info *info) {
     struct object_range range = {UINTPTR_MAX, 0};
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type != PT_LOAD)
@@ -77,13 +77,13 @@ static bool has_stem(const char *path, const char *stem) {
     return strncmp(text_after_folder(path), stem, strlen(stem)) == 0;
 }
 
-static int visit(struct dl_phdr_info *info, size_t size, void *context) {
+static int visit_named(struct dl_phdr_info *info, size_t size, void *context) {
     struct search *search = context;
     (void)size;
     if (search->changes == info->dlpi_adds)
         return 1; /* nothing was loaded since */
     search->changes_now = info->dlpi_adds;
-    struct object_range range = range_of(info);
+    struct object_range range = range_of_object(info);
     uintptr_t address = (uintptr_t)search->address;
     if (address ? address < range.start || address >= range.end
                 : !has_stem(info->dlpi_name, search->stem))
@@ -99,7 +99,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *context) {
 
 bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
     struct search search = {.stem = stem, .nth = nth, .path = path, .capacity = capacity};
-    iterate(visit, &search);
+    iterate(visit_named, &search);
     return search.found;
 }
 
@@ -122,7 +122,7 @@ unsigned long long objects_unloads(void) {
 
 bool objects_loaded(uintptr_t address) {
     struct search search = {.address = (const void *)address};
-    return !iterate(visit, &search) || search.found;
+    return !iterate(visit_named, &search) || search.found;
 }
 
 /* Places in an object that hold the address of one of our functions: one for each hook that it
@@ -137,7 +137,7 @@ struct pointers {
 /* Takes out of the list what is loaded. */
 static int visit_known(struct dl_phdr_info *info, size_t size, void *context) {
     struct pointers *pointers = context;
-    struct object_range range = range_of(info);
+    struct object_range range = range_of_object(info);
     (void)size;
     for (size_t i = 0; i < pointers->count; i++)
         if (pointers->known[i] >= range.start && pointers->known[i] < range.end)
@@ -167,33 +167,22 @@ void objects_pin(const void *address) {
 
 struct object_range objects_range(const char *stem) {
     struct search search = {.stem = stem};
-    iterate(visit, &search);
+    iterate(visit_named, &search);
     return search.range;
 }
 
 bool objects_at(const void *address, struct object_range *range, char *path, size_t capacity) {
     struct search search = {.address = address, .path = path, .capacity = capacity};
     if (address)
-        iterate(visit, &search);
+        iterate(visit_named, &search);
     *range = search.range;
     return search.found;
 }
 
-static int visit_inside(struct dl_phdr_info *info, size_t size, void *context) {
-    struct search *search = context;
-    struct object_range range = range_of(info);
-    uintptr_t address = (uintptr_t)search->address;
-    (void)size;
-    if (address < range.start || address >= range.end)
-        return 0;
-    search->found = has_stem(info->dlpi_name, search->stem);
-    return 1;
-}
-
 bool objects_inside(const void *address, const char *stem) {
-    struct search search = {.stem = stem, .address = address};
-    iterate(visit_inside, &search);
-    return search.found;
+    char path[512];
+    struct object_range range;
+    return objects_at(address, &range, path, sizeof path) && has_stem(path, stem);
 }
 
 struct linking {
@@ -230,7 +219,7 @@ static const char *dynamic_name(const struct dl_phdr_info *info, ElfW(Sxword) ta
 
 static int visit_caller(struct dl_phdr_info *info, size_t size, void *context) {
     struct linking *linking = context;
-    struct object_range range = range_of(info);
+    struct object_range range = range_of_object(info);
     (void)size;
     if (linking->address < range.start || linking->address >= range.end)
         return 0;
@@ -246,7 +235,7 @@ static int visit_needed(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     if (!name || strcmp(name, linking->needed) != 0)
         return 0;
-    linking->link->needed = range_of(info);
+    linking->link->needed = range_of_object(info);
     text_copy(linking->link->needed_path, sizeof linking->link->needed_path, info->dlpi_name);
     return 1;
 }
@@ -266,7 +255,7 @@ bool objects_own(const void *address) {
 /* Programs without PyTorch ask again and again: then only the loader's counter is read. */
 static uintptr_t find_allocator(void) {
     struct search search = {.stem = "libc10_cuda.so", .changes = atomic_load(&self.changes)};
-    iterate(visit, &search);
+    iterate(visit_named, &search);
     if (search.found) {
         atomic_store_explicit(&self.allocator_start, search.range.start, memory_order_relaxed);
         atomic_store_explicit(&self.allocator_end, search.range.end, memory_order_release);

@@ -30,11 +30,11 @@ void objects_after_fork(void);
  * and nothing counts as unloaded. */
 void objects_freeze(void);
 
-/* Whether the address lies in a loaded object. */
+/* True: the address lies in a loaded object. */
 bool objects_loaded(uintptr_t address);
 
 /* Sets to NULL each of the pointers, of which there are at most 256, that lies in no loaded object.
- * Whether there was one. */
+ * True: there was one. */
 bool objects_drop_unloaded(_Atomic(void *) *pointers, size_t count);
 
 /* The object that holds the address stays loaded from now on. May wait for the loader. */
@@ -43,7 +43,7 @@ void objects_pin(const void *address);
 /* The addresses of the loaded object whose file name begins with stem. */
 struct object_range objects_range(const char *stem);
 
-/* Whether the address lies in a loaded object whose file name begins with stem. */
+/* True: the address lies in a loaded object whose file name begins with stem. */
 bool objects_inside(const void *address, const char *stem);
 
 /* An object and the one that it was linked with. */
@@ -61,10 +61,10 @@ bool objects_link(const void *address, const char *stem, struct object_link *lin
  * False: there is none. */
 bool objects_at(const void *address, struct object_range *range, char *path, size_t capacity);
 
-/* Whether the address lies in libvramgc.so itself. */
+/* True: the address lies in libvramgc.so itself. */
 bool objects_own(const void *address);
 
-/* Whether the code address belongs to libc10_cuda.so, where PyTorch's caching allocator lives. One
+/* True: the code address belongs to libc10_cuda.so, where PyTorch's caching allocator lives. One
  * compare once the object is known; the object is looked for again while it is not. */
 bool objects_in_allocator(const void *address);
 

@@ -26,7 +26,7 @@ _Atomic(void *) real_pointers[REAL_COUNT];
 #define FOR_EVER (~0ull)
 
 static struct {
-    /* What the library itself has, where another interposer stands between it and us. */
+    /* The library's own function, where another interposer stands between it and us. */
     _Atomic(void *) beneath[REAL_COUNT];
     /* objects_changes() when it was last looked for in vain; 0: never. */
     _Atomic unsigned long long missing[REAL_COUNT];
@@ -49,16 +49,16 @@ static void *c_library_dlsym(void) {
 }
 
 /* Not a tail call: RTLD_NEXT looks at who called, and that must be this object. */
-static void *ask(void *p, void *handle, const char *name) {
+static void *ask_dlsym(void *p, void *handle, const char *name) {
     void *volatile result = p ? ((dlsym_t)p)(handle, name) : NULL;
     return result;
 }
 
 void *real_dlsym(void *handle, const char *name) {
-    return ask(c_library_dlsym(), handle, name);
+    return ask_dlsym(c_library_dlsym(), handle, name);
 }
 
-static bool is_ours(const void *p) {
+static bool is_own_wrapper(const void *p) {
     return p && objects_own(p);
 }
 
@@ -68,14 +68,14 @@ void *real_next_dlsym(void) {
     void *p = atomic_load_explicit(&found, memory_order_acquire);
     if (!p) {
         p = real_dlsym(RTLD_NEXT, "dlsym");
-        p = p && !is_ours(p) ? p : c_library_dlsym();
+        p = p && !is_own_wrapper(p) ? p : c_library_dlsym();
         atomic_store_explicit(&found, p, memory_order_release);
     }
     return p;
 }
 
 void *real_ask_next(void *handle, const char *name) {
-    return ask(real_next_dlsym(), handle, name);
+    return ask_dlsym(real_next_dlsym(), handle, name);
 }
 
 int real_dlclose(void *handle) {
@@ -88,7 +88,7 @@ int real_dlclose(void *handle) {
 
 static void *in_object(const char *path, const char *symbol, void *dlsym_asked) {
     void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    void *p = handle ? ask(dlsym_asked, handle, symbol) : NULL;
+    void *p = handle ? ask_dlsym(dlsym_asked, handle, symbol) : NULL;
     if (handle)
         real_dlclose(handle); /* so that the program's own dlclose unloads it */
     return p;
@@ -96,10 +96,10 @@ static void *in_object(const char *path, const char *symbol, void *dlsym_asked) 
 
 void *real_in_object(const char *path, const char *symbol) {
     void *p = in_object(path, symbol, c_library_dlsym());
-    return is_ours(p) ? NULL : p;
+    return is_own_wrapper(p) ? NULL : p;
 }
 
-static bool take(enum real_id id, void *pointer) {
+static bool take_pointer(enum real_id id, void *pointer) {
     void *known = NULL;
     return atomic_compare_exchange_strong(&real_pointers[id], &known, pointer) || known == pointer;
 }
@@ -124,10 +124,10 @@ static bool driver_is_global(void) {
     return p >= driver.start && p < driver.end;
 }
 
-/* What the loader would have bound the caller to without us. */
+/* Without us the loader would have bound the caller to this. */
 static void *next_in_scope(enum real_library library, const char *symbol) {
     void *p = real_dlsym(RTLD_NEXT, symbol);
-    return !p || is_ours(p) || (library == CUDA && !driver_is_global()) ? NULL : p;
+    return !p || is_own_wrapper(p) || (library == CUDA && !driver_is_global()) ? NULL : p;
 }
 
 static bool is_loaded(enum real_library library) {
@@ -140,8 +140,8 @@ static bool is_loaded(enum real_library library) {
 static void *of_other_dlsym(enum real_library library, const char *symbol) {
     void *other = real_next_dlsym();
     void *p = other == c_library_dlsym() ? NULL : of_library(library, symbol, other);
-    p = is_ours(p) ? real_dlsym(RTLD_NEXT, symbol) : p;
-    return is_ours(p) ? NULL : p;
+    p = is_own_wrapper(p) ? real_dlsym(RTLD_NEXT, symbol) : p;
+    return is_own_wrapper(p) ? NULL : p;
 }
 
 void *real_search(enum real_library library, const char *symbol, _Atomic(void *) *below) {
@@ -165,7 +165,7 @@ void *real_find(enum real_id id) {
     bool driver_lacks_it = real_table[id].library == CUDA && is_loaded(CUDA);
     void *p = real_search(real_table[id].library, real_table[id].symbol, &self.beneath[id]);
     if (p)
-        take(id, p);
+        take_pointer(id, p);
     else
         atomic_store_explicit(&self.missing[id], driver_lacks_it ? FOR_EVER : changes,
                               memory_order_relaxed);
@@ -183,10 +183,11 @@ void real_find_all(void) {
 
 /* Where others interpose, what is found by a handle is the library's own. */
 bool real_offer(enum real_id id, void *pointer) {
-    if (!pointer || is_ours(pointer))
+    if (!pointer || is_own_wrapper(pointer))
         return false;
     bool known = atomic_load_explicit(&real_pointers[id], memory_order_acquire) == pointer;
-    return known || (objects_inside(pointer, stems[real_table[id].library]) && take(id, pointer)) ||
+    return known ||
+           (objects_inside(pointer, stems[real_table[id].library]) && take_pointer(id, pointer)) ||
            atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer;
 }
 
@@ -216,7 +217,7 @@ static struct {
 } names;
 
 /* FNV-1a. */
-static unsigned hash_of(const char *name) {
+static unsigned hash_of_name(const char *name) {
     uint32_t hash = 2166136261u;
     for (; *name; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619u;
@@ -224,8 +225,8 @@ static unsigned hash_of(const char *name) {
 }
 
 /* The slot that has the name, or the empty one where it would be. */
-static unsigned slot_of(const char *name) {
-    for (unsigned slot = hash_of(name);; slot = (slot + 1) % NAME_SLOTS) {
+static unsigned slot_of_name(const char *name) {
+    for (unsigned slot = hash_of_name(name);; slot = (slot + 1) % NAME_SLOTS) {
         unsigned taken = atomic_load_explicit(&names.slots[slot], memory_order_relaxed);
         if (!taken || strcmp(real_table[taken - 1].symbol, name) == 0)
             return slot;
@@ -235,8 +236,8 @@ static unsigned slot_of(const char *name) {
 static void fill_names(void) {
     for (int id = 0; id < REAL_COUNT; id++)
         if (real_table[id].kind != REAL_NEED && real_table[id].library != C10)
-            atomic_store_explicit(&names.slots[slot_of(real_table[id].symbol)], (uint8_t)(id + 1),
-                                  memory_order_relaxed);
+            atomic_store_explicit(&names.slots[slot_of_name(real_table[id].symbol)],
+                                  (uint8_t)(id + 1), memory_order_relaxed);
     atomic_store_explicit(&names.filled, true, memory_order_release);
 }
 
@@ -245,7 +246,7 @@ enum real_id real_of_symbol(const char *name) {
         return REAL_COUNT;
     if (UNLIKELY(!atomic_load_explicit(&names.filled, memory_order_acquire)))
         fill_names();
-    unsigned taken = atomic_load_explicit(&names.slots[slot_of(name)], memory_order_relaxed);
+    unsigned taken = atomic_load_explicit(&names.slots[slot_of_name(name)], memory_order_relaxed);
     return taken ? (enum real_id)(taken - 1) : REAL_COUNT;
 }
 
@@ -318,7 +319,7 @@ static void learn_runtime(struct runtime *runtime, const char *path) {
                                   memory_order_release);
 }
 
-static unsigned number_of(const struct object_link *link) {
+static unsigned number_of_runtime(const struct object_link *link) {
     for (unsigned i = 0; i < RUNTIMES; i++) {
         uintptr_t none = 0;
         if (atomic_compare_exchange_strong(&linked.others[i].start, &none, link->needed.start)) {
@@ -335,7 +336,7 @@ static unsigned number_of(const struct object_link *link) {
 static unsigned runtime_of(const struct object_link *link) {
     uintptr_t usual = real_get(ID_cudaMalloc) ? (uintptr_t)real_beneath(ID_cudaMalloc) : 0;
     bool is_usual = usual >= link->needed.start && usual < link->needed.end;
-    return !usual || !link->needed.end || is_usual ? 0 : number_of(link);
+    return !usual || !link->needed.end || is_usual ? 0 : number_of_runtime(link);
 }
 
 static unsigned learn_caller(uintptr_t p) {
@@ -406,7 +407,7 @@ static const char *const mapping_functions[] = {
     "cuMulticastBindAddr",
 };
 
-/* What the driver answers to a program that knows its newest forms. NULL: there is none. */
+/* The driver's answer to a program that knows its newest forms. NULL: there is none. */
 static void *newest_form(const char *name, int version) {
     real_cuGetProcAddress_v2_t ask = REAL(cuGetProcAddress_v2);
     real_cuGetProcAddress_t ask_as_before = REAL(cuGetProcAddress);
@@ -419,14 +420,14 @@ static void *newest_form(const char *name, int version) {
 }
 
 /* 0: not known. */
-static int driver_version(void) {
+static int version_of_driver(void) {
     real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
     int version = 0;
     return get_version && get_version(&version) == CUDA_SUCCESS ? version : 0;
 }
 
 static bool ask_for_all(void) {
-    int version = driver_version();
+    int version = version_of_driver();
     bool ours = version != 0;
     real_find_driver();
     for (size_t i = 0; ours && i < ARRAY_LENGTH(mapping_functions); i++) {
@@ -461,7 +462,7 @@ static bool find_interposer(struct object_range *object, char *path, size_t capa
     if (of_runtime != real_beneath(ID_cudaMalloc) && objects_at(of_runtime, object, path, capacity))
         return true;
     return is_beside_driver(real_get(ID_cuMemAlloc_v2), object, path, capacity) ||
-           is_beside_driver(newest_form("cuMemAlloc", driver_version()), object, path, capacity);
+           is_beside_driver(newest_form("cuMemAlloc", version_of_driver()), object, path, capacity);
 }
 
 bool vmm_entries_pass_by(char *out, size_t capacity) {

@@ -60,7 +60,7 @@ static inline void *real_get(enum real_id id) {
  * May wait for the loader. */
 void *real_in_object(const char *path, const char *symbol);
 
-/* What the library itself has, should another interposer stand between us and it; NULL while
+/* The library's own function, should another interposer stand between us and it; NULL while
  * real_get has not found any. */
 void *real_beneath(enum real_id id);
 
@@ -128,7 +128,7 @@ void runtimes_forget_closed(void);
  * would reach the driver. Asked once; a question in vain leaves nothing behind. No lock is held. */
 bool vmm_entries_are_ours(void);
 
-/* Whether another interposer stands behind us that answers for cudaMalloc or cuMemAlloc, as quota
+/* True: another interposer stands behind us that answers for cudaMalloc or cuMemAlloc, as quota
  * libraries do, and not for cuMemCreate: calls that map memory go round it. Then its file's name is
  * in out, else "". May wait for the loader. */
 bool vmm_entries_pass_by(char *out, size_t capacity);

@@ -26,7 +26,7 @@ void last_resort_weights(bool (*give)(uint64_t bytes)) {
     atomic_store(&self.weights, give);
 }
 
-/* What a rung gave. After SOME the next one is climbed before the driver is asked again. */
+/* How much a rung gave. After SOME the next one is climbed before the driver is asked again. */
 enum given { NOTHING, SOME, ENOUGH };
 
 /* --- the rungs --- */

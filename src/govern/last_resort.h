@@ -26,10 +26,10 @@ struct request {
 /* Of this thread, in the device that is current. */
 struct request last_resort_for(enum refused what, uint64_t bytes);
 
-/* Whether anything was given, so that asking again may help. No lock is held. It may wait for the
+/* True: something was given, so that asking again may help. No lock is held. It may wait for the
  * GPU, and for other programs. */
 bool last_resort(struct request *request);
 
 /* comfy-aimdo, which fills the card with weights, gives some up for a cuMemAlloc and for nothing
- * else: a function that makes such a call, and whether it was granted. */
+ * else. give: makes such a call; true: it was granted. */
 void last_resort_weights(bool (*give)(uint64_t bytes));

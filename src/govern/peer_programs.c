@@ -19,7 +19,7 @@
 /* For one to be parked: a web UI's job takes minutes. Ctrl-C ends it. */
 #define TURN_NS      (600 * SECOND_NS)
 #define TURN_STEP_NS (20 * MILLISECOND_NS)
-/* What others hold is told at their looks: twice SLOWEST_STEP_NS (background_thread.c). */
+/* Others tell what they hold at their looks: twice SLOWEST_STEP_NS (background_thread.c). */
 #define TOLD_NS SECOND_NS
 
 static struct {
@@ -39,7 +39,7 @@ void peers_begin(void) {
     gate_share(peer_file_waking());
 }
 
-static void answer(struct peer_slot *own, unsigned asked) {
+static void answer_asker(struct peer_slot *own, unsigned asked) {
     atomic_store(&own->answered, asked);
     syscall(SYS_futex, &own->answered, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
@@ -48,7 +48,7 @@ void peers_end(void) {
     struct peer_slot *own = peer_file_own();
     peer_file_leave();
     if (own) /* whoever has asked */
-        answer(own, atomic_load(&own->asked));
+        answer_asker(own, atomic_load(&own->asked));
 }
 
 void peers_forget(void) {
@@ -57,13 +57,13 @@ void peers_forget(void) {
     peer_file_forget();
 }
 
-static uint64_t card_of(const struct device *device) {
+static uint64_t peer_card(const struct device *device) {
     return peer_file_card(device->out->bus_id);
 }
 
 /* --- who asks --- */
 
-static void tell(const struct peer_ask *ask, uint64_t pid, uint64_t bytes) {
+static void tell_of_giver(const struct peer_ask *ask, uint64_t pid, uint64_t bytes) {
     struct device *device = ask->with;
     struct vramgc_giver *out = &device->out->giver;
     char name[sizeof out->name];
@@ -76,8 +76,9 @@ static void tell(const struct peer_ask *ask, uint64_t pid, uint64_t bytes) {
     figure_add(&device->out->stats.peer_bytes, bytes);
 }
 
-/* What the driver has free, and is idle here, is no peer's to give. False: it is not known. */
-static bool look(struct peer_ask *ask, uint64_t bytes) {
+/* Memory that the driver has free, or that is idle here, is no peer's to give. False: it is not
+ * known. */
+static bool look_at_lack(struct peer_ask *ask, uint64_t bytes) {
     struct device *device = ask->with;
     struct meminfo reading;
     if (device != device_current() || meminfo_read(&reading) != CUDA_SUCCESS ||
@@ -103,11 +104,11 @@ static bool wait_for_turn(struct peer_ask *ask, struct peer_slot *own, uint64_t 
         comes = !figure_get(&store_file()->stop_asked) && now_ns < end_ns &&
                 now_ns - could_ns < TOLD_NS;
         sleep_ns(TURN_STEP_NS);
-        comes = look(ask, bytes) && comes;
+        comes = look_at_lack(ask, bytes) && comes;
     }
     __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
     if (ask->lacking_bytes <= 0 && ask->parks_pid)
-        tell(ask, ask->parks_pid, ask->parks_bytes);
+        tell_of_giver(ask, ask->parks_pid, ask->parks_bytes);
     return ask->lacking_bytes <= 0;
 }
 
@@ -117,15 +118,15 @@ bool peers_after_oom(struct device *device, uint64_t bytes) {
     if (!device || !own)
         return false;
     uint64_t start_ns = clock_ns();
-    struct peer_ask ask = {.card = card_of(device),
+    struct peer_ask ask = {.card = peer_card(device),
                            .asker = (uint64_t)getpid(),
-                           .tell = tell,
+                           .tell = tell_of_giver,
                            .with = device,
                            .waits = settings_options()->park};
     ask.end_ns = start_ns + PEER_PATIENCE_NS;
     uint64_t idle = ask.card ? peer_idle_bytes(&ask) : 0;
     uint64_t parkable = ask.card ? peer_parkable_bytes(&ask) : 0;
-    if (!(idle + parkable) || !look(&ask, bytes) || ask.lacking_bytes <= 0)
+    if (!(idle + parkable) || !look_at_lack(&ask, bytes) || ask.lacking_bytes <= 0)
         return false;
     bool enough = (int64_t)(idle + parkable) >= ask.lacking_bytes;
     if (!enough && !(ask.waits && parkable))
@@ -140,7 +141,7 @@ bool peers_after_oom(struct device *device, uint64_t bytes) {
 
 /* --- who is asked --- */
 
-static uint64_t reclaimed_bytes(const struct device *device) {
+static uint64_t bytes_reclaimed(const struct device *device) {
     return figure_get(&device->out->stats.reclaimed_bytes);
 }
 
@@ -151,7 +152,7 @@ void peers_look_begins(void) {
         struct device *device = device_if_ready(i);
         bool wanted = device && atomic_exchange(&own->cards[i].wanted_bytes, 0);
         self.askers[i] = wanted && !parked_now() ? atomic_load(&own->cards[i].asker) : 0;
-        self.reclaimed_bytes[i] = device ? reclaimed_bytes(device) : 0;
+        self.reclaimed_bytes[i] = device ? bytes_reclaimed(device) : 0;
     }
 }
 
@@ -160,7 +161,7 @@ uint64_t peers_asker(const struct device *device) {
 }
 
 /* Without a Python of our own nobody empties PyTorch's cache. */
-static uint64_t idle_bytes(struct device *device) {
+static uint64_t bytes_to_give(struct device *device) {
     uint64_t of_pool = __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
     uint64_t idle = device_vm(device)   ? device_idle_page_bytes(device)
                     : python_is_there() ? device_releasable_bytes(device)
@@ -168,14 +169,15 @@ static uint64_t idle_bytes(struct device *device) {
     return idle + of_pool;
 }
 
-static void publish(struct peer_card *card, struct device *device) {
+static void publish_card(struct peer_card *card, struct device *device) {
     unsigned i = device_index(device);
     if (self.askers[i])
-        atomic_fetch_add(&card->gave_bytes, reclaimed_bytes(device) - self.reclaimed_bytes[i]);
+        atomic_fetch_add(&card->gave_bytes, bytes_reclaimed(device) - self.reclaimed_bytes[i]);
     self.askers[i] = 0;
-    atomic_store(&card->idle_bytes, parked_now() ? 0 : idle_bytes(device)); /* none on the card */
+    atomic_store(&card->idle_bytes,
+                 parked_now() ? 0 : bytes_to_give(device)); /* none on the card */
     atomic_store(&card->held_bytes, device_own_bytes(device));
-    atomic_store(&card->card, card_of(device));
+    atomic_store(&card->card, peer_card(device));
 }
 
 void peers_look_ends(unsigned asked) {
@@ -187,10 +189,10 @@ void peers_look_ends(unsigned asked) {
         struct device *device = device_if_ready(i);
         any = any || self.askers[i];
         if (device)
-            publish(&own->cards[i], device);
+            publish_card(&own->cards[i], device);
     }
     if (any | atomic_exchange(&own->late, 0))
-        answer(own, asked);
+        answer_asker(own, asked);
     else
         atomic_store(&own->answered, asked);
 }

@@ -11,7 +11,7 @@ void peers_forget(void);
 
 /* The driver has refused a thread of the program so many bytes of the device, which is current, and
  * nothing of this process's own would do: asks others that have enough idle, for 200 ms at most.
- * Whether somebody gave, so that asking the driver again may help. Any thread; no lock of ours is
+ * True: somebody gave, so that asking the driver again may help. Any thread; no lock of ours is
  * held. */
 bool peers_after_oom(struct device *device, uint64_t bytes);
 

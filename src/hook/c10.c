@@ -19,7 +19,7 @@ static inline bool is_cuda(uint64_t device) {
     return (device & 0xff) == DEVICE_TYPE_CUDA;
 }
 
-static inline unsigned index_of(uint64_t device) {
+static inline unsigned index_of_c10(uint64_t device) {
     unsigned index = (unsigned)(device >> 8 & 0xff);
     return index == 0xff ? 0 : index; /* -1: the current one; not seen from the allocator */
 }
@@ -49,7 +49,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     struct block_event event;
     if (UNLIKELY(!recording_is_on()) || !is_cuda(device))
         return;
-    if (UNLIKELY(!block_begin(index_of(device), (uint64_t)(uintptr_t)p, bytes, &event)))
+    if (UNLIKELY(!block_begin(index_of_c10(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
     bool possible = device_vm_block_changed(&event);
     if (event.allocated)
@@ -78,7 +78,7 @@ REPORT_USAGE(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, int64_t)
     void symbol(int64_t bytes, number allocated, number reserved, uint64_t device) {               \
         real_##symbol##_t real = REAL(symbol);                                                     \
         if (is_cuda(device))                                                                       \
-            induce_oom_reported(index_of(device), (uint64_t)bytes);                                \
+            induce_oom_reported(index_of_c10(device), (uint64_t)bytes);                            \
         if (real)                                                                                  \
             real(bytes, allocated, reserved, device);                                              \
     }

@@ -38,7 +38,7 @@ enum alloc_class hook_class_of_named(uint64_t address) {
     return managed ? CLASS_MANAGED : type == CU_MEMORYTYPE_HOST ? CLASS_PINNED : CLASS_POOL;
 }
 
-/* What a pool keeps serves its next request. */
+/* A pool serves its next request from what it keeps. */
 bool hook_may_take(enum alloc_class class, uint64_t bytes) {
     struct device *device = class == CLASS_POOL && recording_is_on() ? device_current() : NULL;
     uint64_t kept = device ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED) : 0;
@@ -70,7 +70,7 @@ bool hook_serve(const struct async_request *call, void **out, int *answer) {
     return true;
 }
 
-/* What is paged comes first: while the GPU may be asked still, and when no thread asks it any more.
+/* Paged memory comes first: while the GPU may be asked still, and when no thread asks it any more.
  */
 bool hook_capture_begin(uint64_t stream) {
     serve_capture_prepare();

@@ -35,7 +35,7 @@ void hook_note(enum real_id id, enum alloc_class class, int result, uint64_t add
 /* In a wrapper, with whose code called it. */
 #define HOOK_NOTE(...) (library_calls(__builtin_return_address(0)), hook_note(__VA_ARGS__))
 
-/* Whether something was given for a call that was refused, so that asking again may help
+/* True: something was given for a call that was refused, so that asking again may help
  * (govern/last_resort.h). *request: all zero at first. The runtime remembers a refusal until its
  * latest error is asked for: `forget` takes that away. */
 bool hook_last_resort(struct request *request, enum alloc_class class, uint64_t bytes,
@@ -44,7 +44,7 @@ bool hook_last_resort(struct request *request, enum alloc_class class, uint64_t 
 #define HOOK_LAST_RESORT(...)                                                                      \
     (library_calls(__builtin_return_address(0)), hook_last_resort(__VA_ARGS__))
 
-/* Whether a stream-ordered allocation was answered without the driver; then with what. */
+/* True: a stream-ordered allocation was answered without the driver; then with what. */
 bool hook_serve(const struct async_request *call, void **out, int *answer);
 
 /* A capture is about to begin: whether it was not known before, and is to be ended should the call
@@ -60,7 +60,7 @@ cudaError_t hook_nothing_to_forget(void);
 #define ALLOCATOR_CUDART FROM_ALLOCATOR()
 #define ALLOCATOR_CUDA   false
 
-/* Whether VRAMGC_HEADROOM and VRAMGC_CAP leave room. The runtime's calls end in the driver's. */
+/* True: VRAMGC_HEADROOM and VRAMGC_CAP leave room. The runtime's calls end in the driver's. */
 bool hook_may_take(enum alloc_class class, uint64_t bytes);
 #define MAY_TAKE_CUDART(class, bytes) true
 #define MAY_TAKE_CUDA(class, bytes)                                                                \

@@ -9,16 +9,7 @@
 #include "serve/async.h"
 #include "track/oom.h"
 
-CUresult cuInit(unsigned f) {
-    real_cuInit_t real = REAL(cuInit);
-    hook_enter(ID_cuInit);
-    CUresult result = real ? real(f) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        start_at_cuda_init();
-    hook_leave();
-    return result;
-}
-
+WRAP(CALL_THEN, CUDA, cuInit, (unsigned f), start_at_cuda_init(), f)
 WRAP(ALLOCATE, CUDA, cuMemAlloc_v2, (CUdeviceptr * p, size_t n), CLASS_DEVICE, n, p, n)
 WRAP(ALLOCATE_AS, CUDA, cuMemAllocPitch_v2,
      (CUdeviceptr * p, size_t *pitch, size_t w, size_t h, unsigned e), CLASS_DEVICE, w *h,
@@ -74,55 +65,17 @@ WRAP(RELEASE, CUDA, cuIpcCloseMemHandle, (CUdeviceptr p), p)
 /* --- pools: the driver answers; where the default pool is served by ours (mode compact,
  * VRAMGC_ASYNC=pages), ours is added. The runtime's calls on pools come here too. --- */
 
-CUresult cuMemPoolDestroy(CUmemoryPool q) {
-    real_cuMemPoolDestroy_t real = REAL(cuMemPoolDestroy);
-    hook_enter(ID_cuMemPoolDestroy);
-    CUresult result = real ? real(q) : MISSING_CUDA; /* what was allocated stays until freed */
-    hook_leave();
-    return result;
-}
-
-CUresult cuMemPoolGetAttribute(CUmemoryPool q, CUmemPool_attribute a, void *v) {
-    real_cuMemPoolGetAttribute_t real = REAL(cuMemPoolGetAttribute);
-    hook_enter(ID_cuMemPoolGetAttribute);
-    CUresult result = real ? real(q, a, v) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        async_pool_get_attribute(q, a, v);
-    hook_leave();
-    return result;
-}
-
-CUresult cuMemPoolSetAttribute(CUmemoryPool q, CUmemPool_attribute a, void *v) {
-    real_cuMemPoolSetAttribute_t real = REAL(cuMemPoolSetAttribute);
-    hook_enter(ID_cuMemPoolSetAttribute);
-    CUresult result = real ? real(q, a, v) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        async_pool_set_attribute(q, a);
-    hook_leave();
-    return result;
-}
-
-CUresult cuMemPoolTrimTo(CUmemoryPool q, size_t keep) {
-    real_cuMemPoolTrimTo_t real = REAL(cuMemPoolTrimTo);
-    hook_enter(ID_cuMemPoolTrimTo);
-    CUresult result = real ? real(q, keep) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS) {
-        oom_pool_trimmed();
-        async_pool_trim(q);
-    }
-    hook_leave();
-    return result;
-}
-
-CUresult cuMemPoolSetAccess(CUmemoryPool q, const CUmemAccessDesc *d, size_t count) {
-    real_cuMemPoolSetAccess_t real = REAL(cuMemPoolSetAccess);
-    hook_enter(ID_cuMemPoolSetAccess);
-    CUresult result = real ? real(q, d, count) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS && !async_pool_set_access(q, d, count))
-        result = CUDA_ERROR_NOT_SUPPORTED;
-    hook_leave();
-    return result;
-}
+/* Memory of a pool that is destroyed stays until it is freed. */
+WRAP(CALL_THEN, CUDA, cuMemPoolDestroy, (CUmemoryPool q), (void)0, q)
+WRAP(CALL_THEN, CUDA, cuMemPoolGetAttribute, (CUmemoryPool q, CUmemPool_attribute a, void *v),
+     async_pool_get_attribute(q, a, v), q, a, v)
+WRAP(CALL_THEN, CUDA, cuMemPoolSetAttribute, (CUmemoryPool q, CUmemPool_attribute a, void *v),
+     async_pool_set_attribute(q, a), q, a, v)
+WRAP(CALL_THEN, CUDA, cuMemPoolTrimTo, (CUmemoryPool q, size_t keep),
+     (oom_pool_trimmed(), async_pool_trim(q)), q, keep)
+WRAP(CALL_THEN, CUDA, cuMemPoolSetAccess, (CUmemoryPool q, const CUmemAccessDesc *d, size_t count),
+     result = async_pool_set_access(q, d, count) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED, q, d,
+     count)
 
 /* --- comfy-aimdo --- */
 

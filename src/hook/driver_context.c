@@ -30,12 +30,14 @@ static bool is_active(CUdevice d) {
 typedef CUresult of_device(CUdevice d);
 
 /* Our own thread must not be in a context that is gone: it stops using it before the call. */
-static CUresult release_primary(enum real_id id, CUdevice d) {
+static CUresult end_primary(enum real_id id, CUdevice d, bool resets) {
     of_device *real = (of_device *)real_get(id);
     hook_enter(id);
     bool used = context_primary_leave((unsigned)d);
     CUresult result = real ? real(d) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS && !is_active(d))
+    if (result == CUDA_SUCCESS && resets)
+        reset_device((unsigned)d);
+    else if (result == CUDA_SUCCESS && !is_active(d))
         reset_primary_gone((unsigned)d);
     else if (used)
         context_primary_stays((unsigned)d);
@@ -44,74 +46,38 @@ static CUresult release_primary(enum real_id id, CUdevice d) {
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
-    return release_primary(ID_cuDevicePrimaryCtxRelease_v2, d);
+    return end_primary(ID_cuDevicePrimaryCtxRelease_v2, d, false);
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) {
-    return release_primary(ID_cuDevicePrimaryCtxRelease, d);
-}
-
-static CUresult reset_primary(enum real_id id, CUdevice d) {
-    of_device *real = (of_device *)real_get(id);
-    hook_enter(id);
-    bool used = context_primary_leave((unsigned)d);
-    CUresult result = real ? real(d) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        reset_device((unsigned)d);
-    else if (used)
-        context_primary_stays((unsigned)d);
-    hook_leave();
-    return result;
+    return end_primary(ID_cuDevicePrimaryCtxRelease, d, false);
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
-    return reset_primary(ID_cuDevicePrimaryCtxReset_v2, d);
+    return end_primary(ID_cuDevicePrimaryCtxReset_v2, d, true);
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice d) {
-    return reset_primary(ID_cuDevicePrimaryCtxReset, d);
+    return end_primary(ID_cuDevicePrimaryCtxReset, d, true);
 }
 
-#define MAKE_CONTEXT(api, symbol, ...)                                                             \
-    real_##symbol##_t real = REAL(symbol);                                                         \
-    hook_enter(ID_##symbol);                                                                       \
-    CUresult result = real ? real(__VA_ARGS__) : MISSING_CUDA;                                     \
-    if (result == CUDA_SUCCESS)                                                                    \
-        hook_state.context_seen = true;                                                            \
-    hook_leave();                                                                                  \
-    return result
+WRAP(CALL_THEN, CUDA, cuCtxCreate, (CUcontext * c, unsigned f, CUdevice d),
+     hook_state.context_seen = true, c, f, d)
+WRAP(CALL_THEN, CUDA, cuCtxCreate_v2, (CUcontext * c, unsigned f, CUdevice d),
+     hook_state.context_seen = true, c, f, d)
+WRAP(CALL_THEN, CUDA, cuCtxCreate_v3,
+     (CUcontext * c, CUexecAffinityParam *a, int n, unsigned f, CUdevice d),
+     hook_state.context_seen = true, c, a, n, f, d)
+WRAP(CALL_THEN, CUDA, cuCtxCreate_v4, (CUcontext * c, CUctxCreateParams *a, unsigned f, CUdevice d),
+     hook_state.context_seen = true, c, a, f, d)
 
-WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate, (CUcontext * c, unsigned f, CUdevice d), c, f, d)
-WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate_v2, (CUcontext * c, unsigned f, CUdevice d), c, f, d)
-WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate_v3,
-     (CUcontext * c, CUexecAffinityParam *a, int n, unsigned f, CUdevice d), c, a, n, f, d)
-WRAP(MAKE_CONTEXT, CUDA, cuCtxCreate_v4,
-     (CUcontext * c, CUctxCreateParams *a, unsigned f, CUdevice d), c, a, f, d)
-
-#define DESTROY_CONTEXT(api, symbol)                                                               \
-    real_##symbol##_t real = REAL(symbol);                                                         \
-    hook_enter(ID_##symbol);                                                                       \
-    CUresult result = real ? real(c) : MISSING_CUDA;                                               \
-    if (result == CUDA_SUCCESS)                                                                    \
-        alloc_context_gone(c);                                                                     \
-    hook_leave();                                                                                  \
-    return result
-
-WRAP(DESTROY_CONTEXT, CUDA, cuCtxDestroy_v2, (CUcontext c))
-WRAP(DESTROY_CONTEXT, CUDA, cuCtxDestroy, (CUcontext c))
+WRAP(CALL_THEN, CUDA, cuCtxDestroy_v2, (CUcontext c), alloc_context_gone(c), c)
+WRAP(CALL_THEN, CUDA, cuCtxDestroy, (CUcontext c), alloc_context_gone(c), c)
 WRAP(MAKE_STREAM, CUDA, cuStreamCreate, (CUstream * s, unsigned f), s, f)
 WRAP(MAKE_STREAM, CUDA, cuStreamCreateWithPriority, (CUstream * s, unsigned f, int priority), s, f,
      priority)
-
-CUresult cuGreenCtxStreamCreate(CUstream *s, CUgreenCtx g, unsigned f, int priority) {
-    real_cuGreenCtxStreamCreate_t real = REAL(cuGreenCtxStreamCreate);
-    hook_enter(ID_cuGreenCtxStreamCreate);
-    CUresult result = real ? real(s, g, f, priority) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS)
-        stream_made_green();
-    hook_leave();
-    return result;
-}
+WRAP(CALL_THEN, CUDA, cuGreenCtxStreamCreate,
+     (CUstream * s, CUgreenCtx g, unsigned f, int priority), stream_made_green(), s, g, f, priority)
 
 #define DESTROY_STREAM(api, symbol)                                                                \
     real_##symbol##_t real = REAL(symbol);                                                         \

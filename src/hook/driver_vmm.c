@@ -17,7 +17,7 @@
 #include "track/vmm.h"
 #include "track/vmm_range.h"
 
-/* Whether a call is to be recorded, which it is from its success on. */
+/* A call is recorded from its success on. */
 static bool is_recorded(bool outermost, CUresult result) {
     return outermost && result == CUDA_SUCCESS && start_recording();
 }
@@ -31,7 +31,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     /* PyTorch has no other way where segments are expandable. Once. */
     if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         result = real(p, n, align, hint, f);
-    /* What compact keeps mapped keeps addresses. */
+    /* Pages that compact keeps mapped keep addresses. */
     if (UNLIKELY(outermost && result == CUDA_ERROR_OUT_OF_MEMORY)) {
         struct request request = last_resort_for(REFUSED_ADDRESSES, n);
         while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
@@ -94,8 +94,8 @@ static bool lies_on_card(const CUmemAllocationProp *d) {
     return d && d->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 }
 
-static CUresult ask_driver(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *d,
-                           unsigned long long f) {
+static CUresult create_handle(CUmemGenericAllocationHandle *h, size_t n,
+                              const CUmemAllocationProp *d, unsigned long long f) {
     real_cuMemCreate_t real = REAL(cuMemCreate);
     gate_wait();
     bool refused = UNLIKELY(limit_is_on()) && lies_on_card(d) && !gate_allows(n);
@@ -118,13 +118,13 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     bool again = outermost && allocator && !served && h && !f && cached_handles_take(n, d, h);
     CUresult result = served  ? vhandle_create(h, n, d)
                       : again ? CUDA_SUCCESS
-                              : ask_driver(h, n, d, f);
+                              : create_handle(h, n, d, f);
     if (outermost)
         library_calls(__builtin_return_address(0));
     if (UNLIKELY(outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY)) {
         struct request request = refused_handle(n, d, allocator);
         while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
-            result = ask_driver(h, n, d, f);
+            result = create_handle(h, n, d, f);
     }
     if (outermost && !again)
         note_created(result, h, n, d, allocator);
@@ -132,7 +132,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     return result;
 }
 
-static CUresult release(CUmemGenericAllocationHandle h) {
+static CUresult release_recorded(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
     struct vmm_release release = vmm_release_begin(h);
     CUresult result = real ? real(h) : MISSING_CUDA;
@@ -150,7 +150,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     if (vhandle_is(h))
         result = vhandle_release(h);
     else if (!outermost || !cached_handles_put(h, &result))
-        result = outermost ? release(h) : real ? real(h) : MISSING_CUDA;
+        result = outermost ? release_recorded(h) : real ? real(h) : MISSING_CUDA;
     else
         decay_note_cached();
     hook_leave_vmm();
@@ -198,7 +198,7 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
     return result;
 }
 
-static CUresult unmap(CUdeviceptr p, size_t n) {
+static CUresult unmap_recorded(CUdeviceptr p, size_t n) {
     real_cuMemUnmap_t real = REAL(cuMemUnmap);
     struct vmm_unmapping unmapping = vmm_unmap_begin(p, n);
     CUresult result = real ? real(p, n) : MISSING_CUDA;
@@ -214,7 +214,7 @@ CUresult cuMemUnmap(CUdeviceptr p, size_t n) {
     bool outermost = hook_enter_vmm(ID_cuMemUnmap);
     CUresult result = MISSING_CUDA;
     if (!vhandle_unmap(p, n, &result) && (outermost || real))
-        result = outermost ? unmap(p, n) : real(p, n);
+        result = outermost ? unmap_recorded(p, n) : real(p, n);
     hook_leave_vmm();
     return result;
 }
@@ -262,54 +262,49 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *d,
 
 /* CUDA 13.1 has the second forms, which name the device. What is bound must not move, and a virtual
  * handle is none of the driver's. */
-#define BIND(symbol, ours, ...)                                                                    \
+#define BIND(api, symbol, ours, ...)                                                               \
     real_##symbol##_t real = REAL(symbol);                                                         \
     hook_enter(ID_##symbol);                                                                       \
     CUresult result = (ours) ? vhandle_export() : real ? real(__VA_ARGS__) : MISSING_CUDA;         \
     hook_leave();                                                                                  \
     return result
 
+/* It is shared from now on. */
+static bool is_virtual(CUmemGenericAllocationHandle h) {
+    vmm_shared(h);
+    return vhandle_is(h);
+}
+
 static bool is_paged(CUdeviceptr p) {
     struct address_info place;
     return recording_is_on() && address_lookup(p, &place);
 }
 
-CUresult cuMulticastBindMem(CUmemGenericAllocationHandle m, size_t at,
-                            CUmemGenericAllocationHandle h, size_t offset, size_t n,
-                            unsigned long long f) {
-    vmm_shared(h);
-    BIND(cuMulticastBindMem, vhandle_is(h), m, at, h, offset, n, f);
-}
-
-CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
-                               CUmemGenericAllocationHandle h, size_t offset, size_t n,
-                               unsigned long long f) {
-    vmm_shared(h);
-    BIND(cuMulticastBindMem_v2, vhandle_is(h), m, d, at, h, offset, n, f);
-}
-
-CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t n,
-                             unsigned long long f) {
-    BIND(cuMulticastBindAddr, is_paged(p), m, at, p, n, f);
-}
-
-CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle m, CUdevice d, size_t at,
-                                CUdeviceptr p, size_t n, unsigned long long f) {
-    BIND(cuMulticastBindAddr_v2, is_paged(p), m, d, at, p, n, f);
-}
+WRAP(BIND, CUDA, cuMulticastBindMem,
+     (CUmemGenericAllocationHandle m, size_t at, CUmemGenericAllocationHandle h, size_t offset,
+      size_t n, unsigned long long f),
+     is_virtual(h), m, at, h, offset, n, f)
+WRAP(BIND, CUDA, cuMulticastBindMem_v2,
+     (CUmemGenericAllocationHandle m, CUdevice d, size_t at, CUmemGenericAllocationHandle h,
+      size_t offset, size_t n, unsigned long long f),
+     is_virtual(h), m, d, at, h, offset, n, f)
+WRAP(BIND, CUDA, cuMulticastBindAddr,
+     (CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t n, unsigned long long f),
+     is_paged(p), m, at, p, n, f)
+WRAP(BIND, CUDA, cuMulticastBindAddr_v2,
+     (CUmemGenericAllocationHandle m, CUdevice d, size_t at, CUdeviceptr p, size_t n,
+      unsigned long long f),
+     is_paged(p), m, d, at, p, n, f)
 
 /* CUDA 13.3. */
-CUresult cuLogicalEndpointBindMem(CUlogicalEndpointId e, CUdevice d, cuuint64_t at,
-                                  CUmemGenericAllocationHandle h, cuuint64_t offset, cuuint64_t n,
-                                  unsigned long long f) {
-    vmm_shared(h);
-    BIND(cuLogicalEndpointBindMem, vhandle_is(h), e, d, at, h, offset, n, f);
-}
-
-CUresult cuLogicalEndpointBindAddr(CUlogicalEndpointId e, CUdevice d, cuuint64_t at, void *p,
-                                   cuuint64_t n, unsigned long long f) {
-    BIND(cuLogicalEndpointBindAddr, is_paged((CUdeviceptr)p), e, d, at, p, n, f);
-}
+WRAP(BIND, CUDA, cuLogicalEndpointBindMem,
+     (CUlogicalEndpointId e, CUdevice d, cuuint64_t at, CUmemGenericAllocationHandle h,
+      cuuint64_t offset, cuuint64_t n, unsigned long long f),
+     is_virtual(h), e, d, at, h, offset, n, f)
+WRAP(BIND, CUDA, cuLogicalEndpointBindAddr,
+     (CUlogicalEndpointId e, CUdevice d, cuuint64_t at, void *p, cuuint64_t n,
+      unsigned long long f),
+     is_paged((CUdeviceptr)p), e, d, at, p, n, f)
 
 static bool engine_serves(void) {
     bool serves = false;

@@ -1,6 +1,11 @@
 /* hook.h: what all wrappers share. A wrapper calls the real function and tells the record about it;
- * it decides nothing. Only the outermost hook of a thread records: a runtime call ends in a driver
- * call that is hooked too, and one allocation must not count twice. */
+ * it decides nothing.
+ *
+ *     outside --call--> OUTERMOST: counted, recorded --call inside the call--> INNER: counted only
+ *
+ * The invariant: memory is recorded once, by the outermost hook of its thread, for a runtime call
+ * ends in a driver call that is hooked too; an allocation after it succeeded, a release before the
+ * call, and again if that fails. */
 #pragma once
 
 #include "card/generation.h"
@@ -21,11 +26,11 @@
 #undef PASS
 #undef NEED
 
-/* What a wrapper answers when there is no real function: the API's own "not found". */
+/* A wrapper answers this when there is no real function: the API's own "not found". */
 #define MISSING_CUDART cudaErrorSharedObjectSymbolNotFound
 #define MISSING_CUDA   CUDA_ERROR_NOT_FOUND
 
-/* Whether the code that called the current wrapper belongs to PyTorch's caching allocator. */
+/* True: the code that called the current wrapper belongs to PyTorch's caching allocator. */
 #define FROM_ALLOCATOR() objects_in_allocator(__builtin_return_address(0))
 
 /* In a wrapper of the runtime: the typed real function of the runtime that the caller of the
@@ -46,7 +51,18 @@
 #define RESULT_CUDART cudaError_t
 #define RESULT_CUDA   CUresult
 
-/* What hooks this thread is inside of. */
+/* The body of a wrapper that does something more after a success, of which `result` may be told. */
+#define CALL_THEN(api, symbol, then, ...)                                                          \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    hook_enter(ID_##symbol);                                                                       \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if ((int)result == CUDA_SUCCESS) {                                                             \
+        then;                                                                                      \
+    }                                                                                              \
+    hook_leave();                                                                                  \
+    return result
+
+/* The hooks that this thread is inside of. */
 struct hook_state {
     unsigned depth;
     unsigned vmm_depth; /* of them of virtual memory management */

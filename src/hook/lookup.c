@@ -111,44 +111,29 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
     return handle != RTLD_DEFAULT && found && real_offer(id, found) ? wrapper_of(id) : NULL;
 }
 
-CUresult cuGetProcAddress(const char *name, void **f, int version, cuuint64_t flags) {
-    real_cuGetProcAddress_t real = REAL(cuGetProcAddress);
-    call_made(ID_cuGetProcAddress);
-    CUresult result = real ? real(name, f, version, flags) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS && f)
-        *f = for_pointer(*f);
-    return result;
-}
+/* f: where the pointer is found. The runtime's flags: cudaEnablePerThreadDefaultStream is 2 like
+ * the driver's. In CUDA 11 its first form has no status: one more register than it reads does no
+ * harm.
+ */
+#define LOOK_UP(api, symbol, ...)                                                                  \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    call_made(ID_##symbol);                                                                        \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if ((int)result == CUDA_SUCCESS && f)                                                          \
+        *f = for_pointer(*f);                                                                      \
+    return result
 
-CUresult cuGetProcAddress_v2(const char *name, void **f, int version, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult *status) {
-    real_cuGetProcAddress_v2_t real = REAL(cuGetProcAddress_v2);
-    call_made(ID_cuGetProcAddress_v2);
-    CUresult result = real ? real(name, f, version, flags, status) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS && f)
-        *f = for_pointer(*f);
-    return result;
-}
-
-/* The runtime's flags: cudaEnablePerThreadDefaultStream is 2 like the driver's. In CUDA 11 there is
- * no status: one more register than it reads does no harm. */
-cudaError_t cudaGetDriverEntryPoint(const char *name, void **f, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *status) {
-    real_cudaGetDriverEntryPoint_t real = RUNTIME(cudaGetDriverEntryPoint);
-    call_made(ID_cudaGetDriverEntryPoint);
-    cudaError_t result = real ? real(name, f, flags, status) : MISSING_CUDART;
-    if (result == cudaSuccess && f)
-        *f = for_pointer(*f);
-    return result;
-}
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **f, unsigned version,
-                                             unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *status) {
-    real_cudaGetDriverEntryPointByVersion_t real = RUNTIME(cudaGetDriverEntryPointByVersion);
-    call_made(ID_cudaGetDriverEntryPointByVersion);
-    cudaError_t result = real ? real(name, f, version, flags, status) : MISSING_CUDART;
-    if (result == cudaSuccess && f)
-        *f = for_pointer(*f);
-    return result;
-}
+WRAP(LOOK_UP, CUDA, cuGetProcAddress, (const char *name, void **f, int version, cuuint64_t flags),
+     name, f, version, flags)
+WRAP(LOOK_UP, CUDA, cuGetProcAddress_v2,
+     (const char *name, void **f, int version, cuuint64_t flags,
+      CUdriverProcAddressQueryResult *status),
+     name, f, version, flags, status)
+WRAP(LOOK_UP, CUDART, cudaGetDriverEntryPoint,
+     (const char *name, void **f, unsigned long long flags,
+      enum cudaDriverEntryPointQueryResult *status),
+     name, f, flags, status)
+WRAP(LOOK_UP, CUDART, cudaGetDriverEntryPointByVersion,
+     (const char *name, void **f, unsigned version, unsigned long long flags,
+      enum cudaDriverEntryPointQueryResult *status),
+     name, f, version, flags, status)

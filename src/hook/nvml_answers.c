@@ -93,7 +93,7 @@ static int ask_memory_v2(nvml_card card, struct memory_v2 *out) {
 
 /* Together they have no more than is said to be used: this process what counts as its own, without
  * the context, and the others what is left. Whose number is another here is one of the others. */
-static void cut(nvml_card card, char *list, const char *end, size_t entry_bytes) {
+static void cut_list(nvml_card card, char *list, const char *end, size_t entry_bytes) {
     struct nvml_memory told;
     start_read_settings();
     if (atomic_load(&real.memory)(card, &told) != SUCCESS || limit_total(told.total) == told.total)
@@ -123,7 +123,7 @@ static void cut(nvml_card card, char *list, const char *end, size_t entry_bytes)
     static int ask_##name(nvml_card card, unsigned *count, char *list) {                           \
         int result = atomic_load(&real_##name)(card, count, list);                                 \
         if (result == SUCCESS && list)                                                             \
-            cut(card, list, list + *count * (size_t)(entry_bytes), entry_bytes);                   \
+            cut_list(card, list, list + *count * (size_t)(entry_bytes), entry_bytes);              \
         return result;                                                                             \
     }
 LISTS(X)

@@ -12,8 +12,8 @@
     } while (0)
 
 /* result: the driver's answer, which stands where a page has one of its own. */
-static CUresult answer(void *data, CUpointer_attribute a, CUdeviceptr p,
-                       const struct address_info *place, CUresult result) {
+static CUresult answer_attribute(void *data, CUpointer_attribute a, CUdeviceptr p,
+                                 const struct address_info *place, CUresult result) {
     if (place->mapped && a != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR &&
         a != CU_POINTER_ATTRIBUTE_RANGE_SIZE)
         return result; /* a page is memory of the same kind */
@@ -58,7 +58,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute a, CUdeviceptr p)
         before_question(a, &place);
     CUresult result = real ? real(data, a, p) : MISSING_CUDA;
     if (paged && data)
-        result = answer(data, a, p, &place, result);
+        result = answer_attribute(data, a, p, &place, result);
     hook_leave();
     return result;
 }
@@ -72,7 +72,7 @@ CUresult cuPointerGetAttributes(unsigned n, CUpointer_attribute *a, void **data,
         before_question(a[i], &place);
     CUresult result = real ? real(n, a, data, p) : MISSING_CUDA;
     for (unsigned i = 0; paged && result == CUDA_SUCCESS && i < n; i++)
-        answer(data[i], a[i], p, &place, CUDA_SUCCESS);
+        answer_attribute(data[i], a[i], p, &place, CUDA_SUCCESS);
     hook_leave();
     return result;
 }
@@ -155,7 +155,7 @@ static int current_device(void) {
     return get && get(&device) == CUDA_SUCCESS ? device : -1;
 }
 
-static int device_of(CUcontext context) {
+static int device_of_context(CUcontext context) {
     real_cuCtxSetCurrent_t set = REAL(cuCtxSetCurrent);
     CUcontext before = NULL;
     if (!set || !real_current_context(&before) || set(context) != CUDA_SUCCESS)
@@ -175,7 +175,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned f) {
     hook_enter(ID_cuCtxEnablePeerAccess);
     CUresult result = real ? real(c, f) : MISSING_CUDA;
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-        note_access(current_device(), device_of(c));
+        note_access(current_device(), device_of_context(c));
     hook_leave();
     return result;
 }

@@ -73,7 +73,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     MEMORY_INFO(CUDART, cudaMemGetInfo);
 }
 
-/* What comes before totalGlobalMem has been the same since CUDA 10. */
+/* All that comes before totalGlobalMem has been the same since CUDA 10. */
 #define PROPERTIES(api, symbol)                                                                    \
     real_##symbol##_t real = RUNTIME(symbol);                                                      \
     bool outermost = hook_enter(ID_##symbol);                                                      \
@@ -86,13 +86,8 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 WRAP(PROPERTIES, CUDART, cudaGetDeviceProperties, (struct cudaDeviceProp * out, int d))
 WRAP(PROPERTIES, CUDART, cudaGetDeviceProperties_v2, (struct cudaDeviceProp * out, int d))
 
-cudaError_t cudaDeviceReset(void) {
-    real_cudaDeviceReset_t real = RUNTIME(cudaDeviceReset);
-    hook_enter(ID_cudaDeviceReset);
-    cudaError_t result = real ? real() : MISSING_CUDART; /* the driver hook sees which device */
-    hook_leave();
-    return result;
-}
+/* The driver's hook sees which device. */
+WRAP(CALL_THEN, CUDART, cudaDeviceReset, (void), (void)0)
 
 /* --- streams and events --- */
 
@@ -130,7 +125,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     return result;
 }
 
-/* What is noted of an event where the call succeeded, if it is to be. */
+/* `note` is called for an event where the call succeeded, if it is to be. */
 #define EVENT(api, symbol, noted, note, ...)                                                       \
     real_##symbol##_t real = RUNTIME(symbol);                                                      \
     call_made(ID_##symbol);                                                                        \

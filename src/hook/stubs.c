@@ -71,7 +71,7 @@ void *hook_stub_of(void *function) {
 }
 
 /* The number of the exported stub of that name; NAMED: there is none. */
-static size_t number_of(const char *name) {
+static size_t number_of_stub(const char *name) {
     size_t i = 0, length = strlen(name);
     while (i < NAMED && (strncmp(absent[i], name, length) != 0 || absent[i][length] != ' '))
         i++;
@@ -84,7 +84,7 @@ void *hook_stub_lookup(void *handle, const char *name, const char **name_slot) {
         return NULL;
     void *found = real_ask_next(handle, name);
     if (found && objects_own(found)) {
-        size_t i = number_of(name);
+        size_t i = number_of_stub(name);
         if (i < NAMED && !real_search(CUDA, name, NULL))
             *name_slot = absent[i];
         return NULL;

@@ -15,11 +15,11 @@
 #define STUB_ENTERED 136
 
 #ifndef __ASSEMBLER__
-/* What is looked up in the place of a symbol that only we have: no library can have such a name, so
+/* Looked up in the place of a symbol that only we have: no library can have such a name, so
  * that the C library answers, and leaves its error text, as without us. */
 #define NOWHERE(symbol) #symbol " (no loaded library has it)"
 
-/* What stands in front of the driver's function; the function itself where it is none of the
+/* The stub in front of the driver's function; the function itself where it is none of the
  * driver's, or no stub is left (counted). */
 void *hook_stub_of(void *function);
 

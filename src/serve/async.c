@@ -152,7 +152,7 @@ bool async_free(enum real_id id, const struct alloc_freed *taken, uint64_t strea
 /* --- what programs ask the default pool --- */
 
 /* The device whose default pool this is; NULL: of none that has a pool of ours. */
-static struct device *device_of(CUmemoryPool pool) {
+static struct device *device_of_pool(CUmemoryPool pool) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && pool && recording_is_on(); i++)
         if (atomic_load(&self.defaults[i]) == pool && atomic_load(&self.pools[i]))
             return device_if_ready(i);
@@ -168,7 +168,7 @@ static uint64_t used_high(struct device *device, uint64_t of_driver, uint64_t ow
 }
 
 void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute, void *value) {
-    struct device *device = device_of(asked);
+    struct device *device = device_of_pool(asked);
     if (!device)
         return;
     struct arena_figures figures = pool_figures(pool_of(device));
@@ -192,7 +192,7 @@ void async_pool_get_attribute(CUmemoryPool asked, CUmemPool_attribute attribute,
 }
 
 void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute) {
-    struct device *device = device_of(asked);
+    struct device *device = device_of_pool(asked);
     if (!device)
         return;
     pool_reset_high(pool_of(device), attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
@@ -204,7 +204,7 @@ void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute)
 /* Idle pages are to be had elsewhere anyway: that many programs trim all the time costs no call of
  * the driver. */
 void async_pool_trim(CUmemoryPool asked) {
-    struct device *device = device_of(asked);
+    struct device *device = device_of_pool(asked);
     struct pool *pool = device ? pool_of(device) : NULL;
     if (pool) {
         vm_trim(pool_engine(pool));

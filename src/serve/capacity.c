@@ -13,7 +13,7 @@
 #include "track/thread.h"
 #include "vm/vm.h"
 
-/* What is neither reserved nor free: pages of the pool of our own, and what this thread has made
+/* Neither reserved nor free are pages of the pool of our own, and what this thread has made
  * for an expandable segment and not mapped yet. */
 static uint64_t elsewhere(const struct device *device) {
     return thread_unmapped_handle_bytes() +

@@ -19,12 +19,12 @@ void capacity_before_refusal(void);
 /* From now on nothing goes back by itself that would make the answer be of another moment. */
 struct capacity_reading capacity_reading_begins(void);
 
-/* What the card would have free for PyTorch without us, where the driver says that it has so much:
+/* Without us the card would have so much free for PyTorch, where the driver says that it has *told:
  * that is what cudaMemGetInfo is to tell. */
 uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const struct meminfo *told);
 void capacity_reading_ends(const struct capacity_reading *reading);
 
-/* Whether a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
+/* True: a request for so many bytes is to be answered with out of memory. asked_again: PyTorch
  * has emptied its cache since it was answered so before, or will not do so: this answer is the
  * last. segment: all of it at once. The device's context is current. */
 bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool asked_again,

@@ -29,7 +29,7 @@ void peer_access_enabled(unsigned accessing, unsigned owner);
 void peer_access_vm_opened(unsigned device);
 void peer_access_reset(unsigned device);
 
-/* Whether a copy goes from one device to another and touches paged memory; which devices. */
+/* True: a copy goes from one device to another and touches paged memory; which devices. */
 bool sharing_between_devices(uint64_t to, uint64_t from, int *to_device, int *from_device);
 
 /* Such a call on paged memory failed: it is counted, and the first is told. */

@@ -5,7 +5,7 @@
 #include "card/generation.h"
 #include "track/device.h"
 
-/* What a pool of the driver's keeps when memory is given back to it is learnt only later. */
+/* How much a pool of the driver's keeps of what is given back to it is learnt only later. */
 static uint64_t held_outside_pools(const struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t idle = __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
@@ -87,16 +87,16 @@ bool device_know_memory(struct device *device, enum meminfo_need need) {
            (device == device_current() && device_read_memory(device));
 }
 
-static int64_t spare_bytes(const struct device *device) {
+static int64_t known_spare_bytes(const struct device *device) {
     return atomic_load(&device->memory.spare_and_held) - (int64_t)held_outside_pools(device);
 }
 
 uint64_t device_free_bytes(const struct device *device) {
-    return at_least_0(spare_bytes(device));
+    return at_least_0(known_spare_bytes(device));
 }
 
 uint64_t device_over_bytes(const struct device *device) {
-    return at_least_0(-spare_bytes(device));
+    return at_least_0(-known_spare_bytes(device));
 }
 
 /* Before the driver was asked all would seem to be used. */
