@@ -153,6 +153,18 @@ enum alloc_class hook_class_of_named(uint64_t address);
     hook_leave();                                                                                  \
     return result
 
+/* The stream must not be asked any more, so its end is noted before. */
+#define DESTROY_STREAM(api, symbol)                                                                \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    if (outermost)                                                                                 \
+        hook_stream_gone(STREAM(s));                                                               \
+    RESULT_##api result = real ? real(s) : MISSING_##api;                                          \
+    if (outermost && (int)result == CALL_SUCCESS)                                                  \
+        capture_end(STREAM(s));                                                                    \
+    hook_leave();                                                                                  \
+    return result
+
 /* The capture counts as begun before it is: PyTorch too sets its mark first. */
 #define BEGIN_CAPTURE(api, symbol, stream, ...)                                                    \
     real_##symbol##_t real = REAL_##api(symbol);                                                   \
@@ -172,6 +184,17 @@ enum alloc_class hook_class_of_named(uint64_t address);
         capture_end(stream);                                                                       \
     else if (outermost)                                                                            \
         capture_end_failed(stream);                                                                \
+    hook_leave();                                                                                  \
+    return result
+
+/* size: a card's, which the limits may make smaller; once, for the runtime's answer is the
+ * driver's. */
+#define TELL_SIZE(api, symbol, size, ...)                                                          \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    bool outermost = hook_enter(ID_##symbol);                                                      \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if (outermost && (int)result == CALL_SUCCESS && limit_is_on())                                 \
+        size = limit_total(size);                                                                  \
     hook_leave();                                                                                  \
     return result
 

@@ -39,15 +39,7 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
     MEMORY_INFO(CUDA, cuMemGetInfo_v2);
 }
 
-CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) {
-    real_cuDeviceTotalMem_v2_t real = REAL(cuDeviceTotalMem_v2);
-    bool outermost = hook_enter(ID_cuDeviceTotalMem_v2);
-    CUresult result = real ? real(n, d) : MISSING_CUDA;
-    if (outermost && result == CUDA_SUCCESS && limit_is_on())
-        *n = limit_total(*n);
-    hook_leave();
-    return result;
-}
+WRAP(TELL_SIZE, CUDA, cuDeviceTotalMem_v2, (size_t * n, CUdevice d), *n, n, d)
 
 static uint64_t size_of(CUdeviceptr p) {
     real_cuMemGetAddressRange_v2_t get_range = REAL(cuMemGetAddressRange_v2);

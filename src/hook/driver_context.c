@@ -45,21 +45,11 @@ static CUresult end_primary(enum real_id id, CUdevice d, bool resets) {
     return result;
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) {
-    return end_primary(ID_cuDevicePrimaryCtxRelease_v2, d, false);
-}
-
-CUresult cuDevicePrimaryCtxRelease(CUdevice d) {
-    return end_primary(ID_cuDevicePrimaryCtxRelease, d, false);
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice d) {
-    return end_primary(ID_cuDevicePrimaryCtxReset_v2, d, true);
-}
-
-CUresult cuDevicePrimaryCtxReset(CUdevice d) {
-    return end_primary(ID_cuDevicePrimaryCtxReset, d, true);
-}
+#define END_PRIMARY(api, symbol, resets) return end_primary(ID_##symbol, d, resets)
+WRAP(END_PRIMARY, CUDA, cuDevicePrimaryCtxRelease_v2, (CUdevice d), false)
+WRAP(END_PRIMARY, CUDA, cuDevicePrimaryCtxRelease, (CUdevice d), false)
+WRAP(END_PRIMARY, CUDA, cuDevicePrimaryCtxReset_v2, (CUdevice d), true)
+WRAP(END_PRIMARY, CUDA, cuDevicePrimaryCtxReset, (CUdevice d), true)
 
 WRAP(CALL_THEN, CUDA, cuCtxCreate, (CUcontext * c, unsigned f, CUdevice d),
      hook_state.context_seen = true, c, f, d)
@@ -78,17 +68,6 @@ WRAP(MAKE_STREAM, CUDA, cuStreamCreateWithPriority, (CUstream * s, unsigned f, i
      priority)
 WRAP(CALL_THEN, CUDA, cuGreenCtxStreamCreate,
      (CUstream * s, CUgreenCtx g, unsigned f, int priority), stream_made_green(), s, g, f, priority)
-
-#define DESTROY_STREAM(api, symbol)                                                                \
-    real_##symbol##_t real = REAL(symbol);                                                         \
-    bool outermost = hook_enter(ID_##symbol);                                                      \
-    if (outermost)                                                                                 \
-        hook_stream_gone(STREAM(s));                                                               \
-    CUresult result = real ? real(s) : MISSING_CUDA;                                               \
-    if (outermost && result == CUDA_SUCCESS)                                                       \
-        capture_end(STREAM(s));                                                                    \
-    hook_leave();                                                                                  \
-    return result
 
 WRAP(DESTROY_STREAM, CUDA, cuStreamDestroy_v2, (CUstream s))
 WRAP(DESTROY_STREAM, CUDA, cuStreamDestroy, (CUstream s))

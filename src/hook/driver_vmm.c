@@ -313,29 +313,27 @@ static bool engine_serves(void) {
     return serves;
 }
 
+static bool any_virtual(const CUarrayMapInfo *list, unsigned count) {
+    bool any = false;
+    for (unsigned i = 0; engine_serves() && list && i < count && !any; i++)
+        any = vhandle_is(list[i].memHandle.memHandle);
+    return any;
+}
+
 /* Tiles of an array are mapped to the handles in the list, which may be anything where the driver
  * refuses the call. */
-static CUresult map_tiles(real_cuMemMapArrayAsync_t real, CUarrayMapInfo *list, unsigned count,
-                          CUstream s) {
-    for (unsigned i = 0; engine_serves() && list && i < count; i++)
-        if (vhandle_is(list[i].memHandle.memHandle))
-            return vhandle_export();
-    CUresult result = real ? real(list, count, s) : MISSING_CUDA;
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
-        vmm_shared(list[i].memHandle.memHandle);
-    return result;
-}
+#define MAP_TILES(api, symbol)                                                                     \
+    real_##symbol##_t real = REAL(symbol);                                                         \
+    hook_enter(ID_##symbol);                                                                       \
+    CUresult result = MISSING_CUDA;                                                                \
+    if (any_virtual(list, count))                                                                  \
+        result = vhandle_export();                                                                 \
+    else if (real)                                                                                 \
+        result = real(list, count, s);                                                             \
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)                                 \
+        vmm_shared(list[i].memHandle.memHandle);                                                   \
+    hook_leave();                                                                                  \
+    return result
 
-CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned count, CUstream s) {
-    hook_enter(ID_cuMemMapArrayAsync);
-    CUresult result = map_tiles(REAL(cuMemMapArrayAsync), list, count, s);
-    hook_leave();
-    return result;
-}
-
-CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned count, CUstream s) {
-    hook_enter(ID_cuMemMapArrayAsync_ptsz);
-    CUresult result = map_tiles(REAL(cuMemMapArrayAsync_ptsz), list, count, s);
-    hook_leave();
-    return result;
-}
+WRAP(MAP_TILES, CUDA, cuMemMapArrayAsync, (CUarrayMapInfo * list, unsigned count, CUstream s))
+WRAP(MAP_TILES, CUDA, cuMemMapArrayAsync_ptsz, (CUarrayMapInfo * list, unsigned count, CUstream s))

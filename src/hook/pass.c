@@ -39,7 +39,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 }
 
 /* Of all nodes only one takes memory. */
-#define ADD_NODE(symbol, ...)                                                                      \
+#define ADD_NODE(api, symbol, ...)                                                                 \
     real_##symbol##_t real = REAL(symbol);                                                         \
     bool outermost = hook_enter(ID_##symbol);                                                      \
     CUresult result = real ? real(made, g, d, __VA_ARGS__) : MISSING_CUDA;                         \
@@ -48,22 +48,17 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     hook_leave();                                                                                  \
     return result
 
-CUresult cuGraphAddNode(CUgraphNode *made, CUgraph g, const CUgraphNode *d, size_t n,
-                        CUgraphNodeParams *a) {
-    ADD_NODE(cuGraphAddNode, n, a);
-}
-
-CUresult cuGraphAddNode_v2(CUgraphNode *made, CUgraph g, const CUgraphNode *d,
-                           const CUgraphEdgeData *e, size_t n, CUgraphNodeParams *a) {
-    ADD_NODE(cuGraphAddNode_v2, e, n, a);
-}
-
+WRAP(ADD_NODE, CUDA, cuGraphAddNode,
+     (CUgraphNode * made, CUgraph g, const CUgraphNode *d, size_t n, CUgraphNodeParams *a), n, a)
+WRAP(ADD_NODE, CUDA, cuGraphAddNode_v2,
+     (CUgraphNode * made, CUgraph g, const CUgraphNode *d, const CUgraphEdgeData *e, size_t n,
+      CUgraphNodeParams *a),
+     e, n, a)
 /* CUDA 13.4 */
-CUresult cuGraphAddNode_v3(CUgraphNode *made, CUgraph g, const CUgraphNode *d,
-                           const CUgraphEdgeData *e, size_t n, CUgraphNodeParams *a) {
-    ADD_NODE(cuGraphAddNode_v3, e, n, a);
-}
-
+WRAP(ADD_NODE, CUDA, cuGraphAddNode_v3,
+     (CUgraphNode * made, CUgraph g, const CUgraphNode *d, const CUgraphEdgeData *e, size_t n,
+      CUgraphNodeParams *a),
+     e, n, a)
 /* --- comfy-aimdo, ComfyUI's DynamicVRAM, records the allocations of a model's step and replays
  * them. Of each part it tells how many tensors outlived it ("rogues"), and whether it went as
  * recorded, but no names. It is asked nothing that its Python does not ask. --- */

@@ -74,17 +74,10 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 }
 
 /* All that comes before totalGlobalMem has been the same since CUDA 10. */
-#define PROPERTIES(api, symbol)                                                                    \
-    real_##symbol##_t real = RUNTIME(symbol);                                                      \
-    bool outermost = hook_enter(ID_##symbol);                                                      \
-    cudaError_t result = real ? real(out, d) : MISSING_CUDART;                                     \
-    if (outermost && result == cudaSuccess && limit_is_on())                                       \
-        out->totalGlobalMem = limit_total(out->totalGlobalMem);                                    \
-    hook_leave();                                                                                  \
-    return result
-
-WRAP(PROPERTIES, CUDART, cudaGetDeviceProperties, (struct cudaDeviceProp * out, int d))
-WRAP(PROPERTIES, CUDART, cudaGetDeviceProperties_v2, (struct cudaDeviceProp * out, int d))
+WRAP(TELL_SIZE, CUDART, cudaGetDeviceProperties, (struct cudaDeviceProp * out, int d),
+     out->totalGlobalMem, out, d)
+WRAP(TELL_SIZE, CUDART, cudaGetDeviceProperties_v2, (struct cudaDeviceProp * out, int d),
+     out->totalGlobalMem, out, d)
 
 /* The driver's hook sees which device. */
 WRAP(CALL_THEN, CUDART, cudaDeviceReset, (void), (void)0)
@@ -114,16 +107,7 @@ WRAP(MAKE_STREAM, CUDART, cudaStreamCreateWithFlags, (cudaStream_t * s, unsigned
 WRAP(MAKE_STREAM, CUDART, cudaStreamCreateWithPriority,
      (cudaStream_t * s, unsigned f, int priority), s, f, priority)
 
-cudaError_t cudaStreamDestroy(cudaStream_t s) {
-    real_cudaStreamDestroy_t real = RUNTIME(cudaStreamDestroy);
-    bool outermost = hook_enter(ID_cudaStreamDestroy);
-    hook_stream_gone(STREAM(s)); /* before: it must not be asked afterwards */
-    cudaError_t result = real ? real(s) : MISSING_CUDART;
-    if (outermost && result == cudaSuccess)
-        capture_end(STREAM(s));
-    hook_leave();
-    return result;
-}
+WRAP(DESTROY_STREAM, CUDART, cudaStreamDestroy, (cudaStream_t s))
 
 /* `note` is called for an event where the call succeeded, if it is to be. */
 #define EVENT(api, symbol, noted, note, ...)                                                       \
