@@ -238,41 +238,20 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     return result;
 }
 
-CUresult cuMemExportToShareableHandle(void *os, CUmemGenericAllocationHandle h,
-                                      CUmemAllocationHandleType t, unsigned long long f) {
-    real_cuMemExportToShareableHandle_t real = REAL(cuMemExportToShareableHandle);
-    hook_enter(ID_cuMemExportToShareableHandle);
-    bool ours = vhandle_is(h);
-    if (!ours)
-        vmm_shared(h);
-    CUresult result = ours ? vhandle_export() : real ? real(os, h, t, f) : MISSING_CUDA;
-    hook_leave();
-    return result;
-}
-
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *d,
-                                                CUmemGenericAllocationHandle h) {
-    real_cuMemGetAllocationPropertiesFromHandle_t real =
-        REAL(cuMemGetAllocationPropertiesFromHandle);
-    hook_enter(ID_cuMemGetAllocationPropertiesFromHandle);
-    CUresult result = vhandle_is(h) ? vhandle_properties(d, h) : real ? real(d, h) : MISSING_CUDA;
-    hook_leave();
-    return result;
-}
-
-/* CUDA 13.1 has the second forms, which name the device. What is bound must not move, and a virtual
- * handle is none of the driver's. */
-#define BIND(api, symbol, ours, ...)                                                               \
+/* A virtual handle is none of the driver's, which is not asked then. */
+#define UNLESS_OURS(api, symbol, ours, answer, ...)                                                \
     real_##symbol##_t real = REAL(symbol);                                                         \
     hook_enter(ID_##symbol);                                                                       \
-    CUresult result = (ours) ? vhandle_export() : real ? real(__VA_ARGS__) : MISSING_CUDA;         \
+    CUresult result = (ours) ? (answer) : real ? real(__VA_ARGS__) : MISSING_CUDA;                 \
     hook_leave();                                                                                  \
     return result
 
-/* It is shared from now on. */
+/* Another handle is shared from now on: it must not move. */
 static bool is_virtual(CUmemGenericAllocationHandle h) {
-    vmm_shared(h);
-    return vhandle_is(h);
+    bool ours = vhandle_is(h);
+    if (!ours)
+        vmm_shared(h);
+    return ours;
 }
 
 static bool is_paged(CUdeviceptr p) {
@@ -280,31 +259,39 @@ static bool is_paged(CUdeviceptr p) {
     return recording_is_on() && address_lookup(p, &place);
 }
 
-WRAP(BIND, CUDA, cuMulticastBindMem,
+WRAP(UNLESS_OURS, CUDA, cuMemGetAllocationPropertiesFromHandle,
+     (CUmemAllocationProp * d, CUmemGenericAllocationHandle h), vhandle_is(h),
+     vhandle_properties(d, h), d, h)
+WRAP(UNLESS_OURS, CUDA, cuMemExportToShareableHandle,
+     (void *os, CUmemGenericAllocationHandle h, CUmemAllocationHandleType t, unsigned long long f),
+     is_virtual(h), vhandle_export(), os, h, t, f)
+
+/* CUDA 13.1 has the second forms, which name the device. */
+WRAP(UNLESS_OURS, CUDA, cuMulticastBindMem,
      (CUmemGenericAllocationHandle m, size_t at, CUmemGenericAllocationHandle h, size_t offset,
       size_t n, unsigned long long f),
-     is_virtual(h), m, at, h, offset, n, f)
-WRAP(BIND, CUDA, cuMulticastBindMem_v2,
+     is_virtual(h), vhandle_export(), m, at, h, offset, n, f)
+WRAP(UNLESS_OURS, CUDA, cuMulticastBindMem_v2,
      (CUmemGenericAllocationHandle m, CUdevice d, size_t at, CUmemGenericAllocationHandle h,
       size_t offset, size_t n, unsigned long long f),
-     is_virtual(h), m, d, at, h, offset, n, f)
-WRAP(BIND, CUDA, cuMulticastBindAddr,
+     is_virtual(h), vhandle_export(), m, d, at, h, offset, n, f)
+WRAP(UNLESS_OURS, CUDA, cuMulticastBindAddr,
      (CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t n, unsigned long long f),
-     is_paged(p), m, at, p, n, f)
-WRAP(BIND, CUDA, cuMulticastBindAddr_v2,
+     is_paged(p), vhandle_export(), m, at, p, n, f)
+WRAP(UNLESS_OURS, CUDA, cuMulticastBindAddr_v2,
      (CUmemGenericAllocationHandle m, CUdevice d, size_t at, CUdeviceptr p, size_t n,
       unsigned long long f),
-     is_paged(p), m, d, at, p, n, f)
+     is_paged(p), vhandle_export(), m, d, at, p, n, f)
 
 /* CUDA 13.3. */
-WRAP(BIND, CUDA, cuLogicalEndpointBindMem,
+WRAP(UNLESS_OURS, CUDA, cuLogicalEndpointBindMem,
      (CUlogicalEndpointId e, CUdevice d, cuuint64_t at, CUmemGenericAllocationHandle h,
       cuuint64_t offset, cuuint64_t n, unsigned long long f),
-     is_virtual(h), e, d, at, h, offset, n, f)
-WRAP(BIND, CUDA, cuLogicalEndpointBindAddr,
+     is_virtual(h), vhandle_export(), e, d, at, h, offset, n, f)
+WRAP(UNLESS_OURS, CUDA, cuLogicalEndpointBindAddr,
      (CUlogicalEndpointId e, CUdevice d, cuuint64_t at, void *p, cuuint64_t n,
       unsigned long long f),
-     is_paged((CUdeviceptr)p), e, d, at, p, n, f)
+     is_paged((CUdeviceptr)p), vhandle_export(), e, d, at, p, n, f)
 
 static bool engine_serves(void) {
     bool serves = false;

@@ -170,25 +170,19 @@ static void note_access(int accessing, int owner) {
         peer_access_enabled((unsigned)accessing, (unsigned)owner);
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext c, unsigned f) {
-    real_cuCtxEnablePeerAccess_t real = REAL(cuCtxEnablePeerAccess);
-    hook_enter(ID_cuCtxEnablePeerAccess);
-    CUresult result = real ? real(c, f) : MISSING_CUDA;
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
-        note_access(current_device(), device_of_context(c));
-    hook_leave();
-    return result;
-}
+#define ENABLE_PEER(api, symbol, enabled_before, accessing, owner, ...)                            \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    hook_enter(ID_##symbol);                                                                       \
+    RESULT_##api result = real ? real(__VA_ARGS__) : MISSING_##api;                                \
+    if ((int)result == CUDA_SUCCESS || result == (enabled_before))                                 \
+        note_access(accessing, owner);                                                             \
+    hook_leave();                                                                                  \
+    return result
 
-cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned f) {
-    real_cudaDeviceEnablePeerAccess_t real = RUNTIME(cudaDeviceEnablePeerAccess);
-    hook_enter(ID_cudaDeviceEnablePeerAccess);
-    cudaError_t result = real ? real(peer, f) : MISSING_CUDART;
-    if (result == cudaSuccess || result == cudaErrorPeerAccessAlreadyEnabled)
-        note_access(current_device(), peer);
-    hook_leave();
-    return result;
-}
+WRAP(ENABLE_PEER, CUDA, cuCtxEnablePeerAccess, (CUcontext c, unsigned f),
+     CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, current_device(), device_of_context(c), c, f)
+WRAP(ENABLE_PEER, CUDART, cudaDeviceEnablePeerAccess, (int peer, unsigned f),
+     cudaErrorPeerAccessAlreadyEnabled, current_device(), peer, peer, f)
 
 /* PyTorch copies between devices this way, knowing that its memory is from cudaMalloc. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind,
@@ -208,22 +202,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcp
     return result;
 }
 
-CUresult cuIpcGetMemHandle(CUipcMemHandle *h, CUdeviceptr p) {
-    real_cuIpcGetMemHandle_t real = REAL(cuIpcGetMemHandle);
-    hook_enter(ID_cuIpcGetMemHandle);
-    CUresult result = real ? real(h, p) : MISSING_CUDA;
-    if (result != CUDA_SUCCESS)
-        sharing_ipc_failed(p);
-    hook_leave();
-    return result;
-}
+#define SHARE(api, symbol)                                                                         \
+    real_##symbol##_t real = REAL_##api(symbol);                                                   \
+    hook_enter(ID_##symbol);                                                                       \
+    RESULT_##api result = real ? real(h, p) : MISSING_##api;                                       \
+    if ((int)result != CUDA_SUCCESS)                                                               \
+        sharing_ipc_failed((uint64_t)p);                                                           \
+    hook_leave();                                                                                  \
+    return result
 
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *h, void *p) {
-    real_cudaIpcGetMemHandle_t real = RUNTIME(cudaIpcGetMemHandle);
-    hook_enter(ID_cudaIpcGetMemHandle);
-    cudaError_t result = real ? real(h, p) : MISSING_CUDART;
-    if (result != cudaSuccess)
-        sharing_ipc_failed((uint64_t)(uintptr_t)p);
-    hook_leave();
-    return result;
-}
+WRAP(SHARE, CUDA, cuIpcGetMemHandle, (CUipcMemHandle * h, CUdeviceptr p))
+WRAP(SHARE, CUDART, cudaIpcGetMemHandle, (cudaIpcMemHandle_t * h, void *p))

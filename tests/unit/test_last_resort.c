@@ -11,10 +11,10 @@
 #include "govern/torch.h"
 #include "govern/trim.h"
 #include "govern/wakeup.h"
-#include "track/capture.h"
-#include "track/libraries.h"
-#include "track/process_settings.h"
-#include "track/recording.h"
+#include "track/stream.h"
+#include "track/callers.h"
+#include "track/process_state.h"
+#include "track/device.h"
 #include "track/thread.h"
 
 #include <string.h>
