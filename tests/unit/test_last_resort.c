@@ -10,7 +10,7 @@
 #include "govern/reclaim.h"
 #include "govern/torch.h"
 #include "govern/trim.h"
-#include "govern/wakeup.h"
+#include "govern/own_thread.h"
 #include "track/stream.h"
 #include "track/callers.h"
 #include "track/process_state.h"
