@@ -91,18 +91,18 @@ static bool add(struct cache *cache, CUmemGenericAllocationHandle handle, uint64
 
 /* In our own thread PyTorch empties its cache because the memory is to go back. */
 bool cached_handles_put(CUmemGenericAllocationHandle handle, CUresult *answer) {
-    struct vmm_handle known;
+    struct book_handle known;
     if (!recording_is_on() || !is_on() || thread_is_ours())
         return false;
-    enum vmm_cache cached = vmm_cache(handle, &known);
-    *answer = cached == VMM_CACHE_TWICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-    if (cached != VMM_CACHE_DONE)
-        return cached == VMM_CACHE_TWICE;
+    enum book_cached cached = vmm_cache(handle, &known);
+    *answer = cached == BOOK_CACHED_TWICE ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    if (cached != BOOK_CACHED_NOW)
+        return cached == BOOK_CACHED_TWICE;
     struct device *device = device_if_ready(known.device);
     if (device && !device_vm(device) && device_know_memory(device, MEMINFO_KNOWN) &&
         reclaim_is_below_threshold(device) && add(cache_of(device), handle, known.bytes))
         return true;
-    vmm_uncache(&known, handle);
+    vmm_uncache(&known);
     return false;
 }
 
@@ -156,7 +156,7 @@ bool cached_handles_take(uint64_t bytes, const CUmemAllocationProp *properties,
 /* --- back to the driver --- */
 
 static void give_back(const struct device *device, CUmemGenericAllocationHandle handle) {
-    struct vmm_release release = vmm_release_begin(handle);
+    struct book_release release = vmm_release_begin(handle);
     if (REAL(cuMemRelease)(handle) == CUDA_SUCCESS)
         figure_add(&device->out->stats.driver_calls, 1);
     else

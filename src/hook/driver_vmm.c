@@ -15,7 +15,6 @@
 #include "track/device.h"
 #include "track/oom.h"
 #include "track/vmm.h"
-#include "track/vmm_range.h"
 
 /* A call is recorded from its success on. */
 static bool is_recorded(bool outermost, CUresult result) {
@@ -51,16 +50,16 @@ CUresult cuMemAddressFree(CUdeviceptr p, size_t n) {
     real_cuMemAddressFree_t real = REAL(cuMemAddressFree);
     bool outermost = hook_enter_vmm(ID_cuMemAddressFree);
     struct alloc_freed taken = {0};
-    struct vmm_range range = {0};
+    struct book_range range = {0};
     if (outermost) {
         alloc_free_begin(p, &taken);
         range = vmm_range_free_begin(p);
     }
-    enum vhandle_free freed = vhandle_address_free(&range, n);
-    CUresult result = freed == VHANDLE_FREE_IN_USE  ? CUDA_ERROR_INVALID_VALUE
-                      : freed == VHANDLE_FREE_TAKEN ? CUDA_SUCCESS
-                      : real                        ? real(p, n)
-                                                    : MISSING_CUDA;
+    enum vm_range_end freed = vhandle_address_free(&range, n);
+    CUresult result = freed == VM_RANGE_IN_USE  ? CUDA_ERROR_INVALID_VALUE
+                      : freed == VM_RANGE_ENDED ? CUDA_SUCCESS
+                      : real                    ? real(p, n)
+                                                : MISSING_CUDA;
     if (outermost && result == CUDA_SUCCESS) {
         alloc_free_commit(&taken);
         vmm_range_free_commit(&range);
@@ -134,7 +133,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
 
 static CUresult release_recorded(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
-    struct vmm_release release = vmm_release_begin(h);
+    struct book_release release = vmm_release_begin(h);
     CUresult result = real ? real(h) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
         call_reached_driver();
@@ -169,7 +168,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     else if (!ours && real)
         result = real(h, p);
     if (outermost && !ours && result == CUDA_SUCCESS)
-        vmm_retained(*h, (uint64_t)(uintptr_t)p);
+        book_retain(*h, (uint64_t)(uintptr_t)p);
     hook_leave_vmm();
     return result;
 }
@@ -200,7 +199,7 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
 
 static CUresult unmap_recorded(CUdeviceptr p, size_t n) {
     real_cuMemUnmap_t real = REAL(cuMemUnmap);
-    struct vmm_unmapping unmapping = vmm_unmap_begin(p, n);
+    struct book_unmapping unmapping = vmm_unmap_begin(p, n);
     CUresult result = real ? real(p, n) : MISSING_CUDA;
     if (result == CUDA_SUCCESS)
         vmm_unmap_commit(&unmapping);
@@ -250,7 +249,7 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
 static bool is_virtual(CUmemGenericAllocationHandle h) {
     bool ours = vhandle_is(h);
     if (!ours)
-        vmm_shared(h);
+        book_share(h);
     return ours;
 }
 
@@ -318,7 +317,7 @@ static bool any_virtual(const CUarrayMapInfo *list, unsigned count) {
     else if (real)                                                                                 \
         result = real(list, count, s);                                                             \
     for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)                                 \
-        vmm_shared(list[i].memHandle.memHandle);                                                   \
+        book_share(list[i].memHandle.memHandle);                                                   \
     hook_leave();                                                                                  \
     return result
 

@@ -29,8 +29,7 @@
 #include "track/alloc.h"
 #include "track/block.h"
 #include "track/stream.h"
-#include "track/vmm.h"
-#include "track/vmm_range.h"
+#include "vm/book.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -304,8 +303,7 @@ void reset_device(unsigned index) {
     if (!device)
         return;
     alloc_reset(index);
-    vmm_reset(index);
-    vmm_range_reset(index);
+    book_reset(index);
     stream_reset(index);
     block_reset(index);
     capture_reset(index);

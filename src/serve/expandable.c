@@ -174,7 +174,7 @@ static struct vm *engine_for(struct device *device) {
  * handles are the driver's from then on, for those of one block must be of one kind. */
 static bool has_books(struct vm *vm, unsigned device) {
     if (!atomic_load_explicit(&self.without_books[device], memory_order_relaxed) &&
-        !vm_range_prepare(vm, vmm_range_largest_bytes()))
+        !vm_range_prepare(vm, book_range_largest_bytes()))
         atomic_store(&self.without_books[device], true);
     bool without = atomic_load_explicit(&self.without_books[device], memory_order_relaxed);
     return !without;
@@ -217,10 +217,10 @@ CUresult vhandle_release(CUmemGenericAllocationHandle handle) {
 }
 
 CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle) {
-    struct vmm_handle known;
+    struct book_handle known;
     if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
-    if (!properties || !vmm_handle_lookup(handle, &known))
+    if (!properties || !book_find(handle, &known))
         return CUDA_ERROR_INVALID_VALUE;
     *properties = self.kinds[handle >> KIND_SHIFT & (MAX_KINDS - 1)].properties;
     return CUDA_SUCCESS;
@@ -237,66 +237,47 @@ CUresult vhandle_export(void) {
 
 /* --- ranges --- */
 
-enum vhandle_free vhandle_address_free(const struct vmm_range *range, uint64_t bytes) {
-    if (!recording_is_on() || !bytes || range->bytes != bytes)
-        return VHANDLE_FREE_REAL;
-    if (vmm_any_inside(range->address, bytes))
-        return VHANDLE_FREE_IN_USE;
-    struct vm *vm = engine_of(range->engine);
-    return vm && vm_range_end(vm, range->address) ? VHANDLE_FREE_TAKEN : VHANDLE_FREE_REAL;
-}
-
-/* The range becomes one of the engine's at its first mapping: only then it is known whose memory
- * lives there. The lock is held. */
-static bool enter(uint64_t address, uint64_t bytes, unsigned device) {
-    struct vmm_range range = vmm_range_lookup(address);
-    struct vm *vm = engine_of(device);
-    if (!vm || !range.bytes || address + bytes > range.address + range.bytes)
-        return false;
-    if (range.engine != VRAMGC_MAX_DEVICES)
-        return range.engine == device;
-    if (!vm_range_add(vm, range.address, range.bytes, true))
-        return false;
-    vmm_range_enter(&range, device);
-    return true;
+enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes) {
+    bool whole = recording_is_on() && bytes && range->bytes == bytes;
+    struct vm *vm = whole ? engine_of(range->engine) : NULL;
+    return vm ? vm_range_end(vm, range->address) : VM_RANGE_NOT_OURS;
 }
 
 /* --- mappings --- */
 
+/* The range becomes one of the engine's at its first mapping: only then it is known whose memory
+ * lives there. */
 static CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
-                    unsigned device) {
-    lock_take(&self.lock);
-    bool entered = enter(address, bytes, device);
-    lock_give(&self.lock);
-    if (!entered)
+                    struct vm *vm) {
+    if (!vm || !vm_range_claim(vm, address, bytes))
         return not_possible("mapping at a second place or by somebody else");
-    if (!vm_attach(engine_of(device), address, bytes))
+    if (!vm_attach(vm, address, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (vmm_mapped(address, bytes, handle))
         return CUDA_SUCCESS;
-    vm_detach(engine_of(device), address, bytes); /* nothing lives there yet */
+    vm_detach(vm, address, bytes); /* nothing lives there yet */
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
                      CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    struct vmm_handle known;
+    struct book_handle known;
     if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
-    if (!vmm_handle_lookup(handle, &known) || !known.held || bytes != known.bytes || offset ||
+    if (!book_find(handle, &known) || !known.references || bytes != known.bytes || offset ||
         flags || address % PAGE_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
-    return known.mapped ? not_possible("mapping at a second place or by somebody else")
-                        : map(address, bytes, handle, known.device);
+    return known.mappings ? not_possible("mapping at a second place or by somebody else")
+                          : map(address, bytes, handle, engine_of(known.device));
 }
 
 /* Whether a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
 static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsigned *device) {
-    struct vmm_mapping mapping;
-    if (!recording_is_on() || !vmm_mapping_lookup(address, &mapping))
+    struct book_mapping mapping;
+    if (!recording_is_on() || !book_mapping_at(address, &mapping))
         return false;
     *device = mapping.device;
-    *vm = vmm_is_row(address, bytes, mapping.device) ? engine_of(mapping.device) : NULL;
+    *vm = book_is_row(address, bytes, mapping.device) ? engine_of(mapping.device) : NULL;
     return true;
 }
 
@@ -311,7 +292,7 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     *result = CUDA_ERROR_INVALID_VALUE;
     if (!vm)
         return true;
-    struct vmm_unmapping unmapping = vmm_unmap_begin(address, bytes);
+    struct book_unmapping unmapping = vmm_unmap_begin(address, bytes);
     if (vm_detach(vm, address, bytes)) {
         vmm_unmap_commit(&unmapping);
         decay_note_given_up(device_if_ready(device));
@@ -344,10 +325,10 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
 }
 
 bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address) {
-    struct vmm_mapping mapping;
-    if (!recording_is_on() || !handle || !vmm_mapping_lookup(address, &mapping))
+    struct book_mapping mapping;
+    if (!recording_is_on() || !handle || !book_mapping_at(address, &mapping))
         return false;
-    vmm_retained(mapping.handle, address);
+    book_retain(mapping.handle, address);
     *handle = mapping.handle;
     return true;
 }

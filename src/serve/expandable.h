@@ -7,13 +7,10 @@
 #include "base/base.h"
 #include "cuda/real.h"
 #include "track/vmm.h"
-#include "track/vmm_range.h"
+#include "vm/vm.h"
 
-/* PyTorch's allocator frees a range of addresses. IN_USE: something is mapped there. TAKEN: the
- * page engine frees them when the GPU has finished with what it has mapped there. Else the driver
- * is to be asked. */
-enum vhandle_free { VHANDLE_FREE_REAL, VHANDLE_FREE_IN_USE, VHANDLE_FREE_TAKEN };
-enum vhandle_free vhandle_address_free(const struct vmm_range *range, uint64_t bytes);
+/* PyTorch's allocator frees a range of addresses, or the driver is to be asked. */
+enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes);
 
 /* Whether such memory for PyTorch's allocator comes from the page engine; opens it if need be. */
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties);

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "track/device.h"
-#include "track/vmm.h"
+#include "vm/book.h"
 
 static struct {
     _Atomic uint32_t peers[VRAMGC_MAX_DEVICES]; /* a bit for each device that may access this one's
@@ -13,8 +13,8 @@ static struct {
 } self;
 
 static bool lookup_mapped(uint64_t address, struct address_info *place) {
-    struct vmm_mapping mapping;
-    if (!vmm_mapping_lookup(address, &mapping))
+    struct book_mapping mapping;
+    if (!book_mapping_at(address, &mapping))
         return false;
     *place = (struct address_info){.device = mapping.device,
                                    .address = mapping.address,

@@ -11,7 +11,7 @@
 #include "track/mempool.h"
 #include "track/oom.h"
 #include "track/thread.h"
-#include "track/vmm.h"
+#include "vm/book.h"
 
 enum { FLAG_SEGMENT = 1, FLAG_BLOCK = 2, LENT_SHIFT = 2, LENT_MASK = 63 };
 
@@ -105,7 +105,7 @@ static void lend(const struct alloc_freed *of, bool more) {
         return;
     void (*change)(struct vramgc_gauge *, uint64_t) = more ? gauge_subtract : gauge_add;
     change(&device->out->stats.other_bytes, of->bytes);
-    if (of->lent & VMM_FOR_STEP)
+    if (of->lent & BOOK_FOR_STEP)
         change(&device->step_bytes, of->bytes);
     library_count(device, of->library, of->bytes, !more);
 }
@@ -195,7 +195,7 @@ void alloc_step_ends(bool broken, bool outlived) {
 
 static uint16_t flags_of(const struct alloc_freed *taken) {
     unsigned kind = taken->segment ? FLAG_SEGMENT : taken->block ? FLAG_BLOCK : 0;
-    return (uint16_t)(kind | taken->lent << LENT_SHIFT | taken->library << LIBRARY_SHIFT);
+    return (uint16_t)(kind | taken->lent << LENT_SHIFT | taken->library << BOOK_LIBRARY_SHIFT);
 }
 
 static struct hashmap_entry entry_of(const struct alloc_freed *taken) {
@@ -219,7 +219,7 @@ static struct alloc_freed taken_of(const struct hashmap_entry *entry) {
                                 .segment = entry->flags & FLAG_SEGMENT,
                                 .block = entry->flags & FLAG_BLOCK,
                                 .lent = entry->flags >> LENT_SHIFT & LENT_MASK,
-                                .library = entry->flags >> LIBRARY_SHIFT,
+                                .library = entry->flags >> BOOK_LIBRARY_SHIFT,
                                 .tag = entry->flags & FLAG_BLOCK ? (uint32_t)entry->link : 0,
                                 .part =
                                     entry->flags & FLAG_BLOCK ? (uint32_t)(entry->link >> 32) : 0};
@@ -304,8 +304,8 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         .tag = block ? names_of_block(bytes) : 0,
     };
     if (class == CLASS_DEVICE || class == CLASS_POOL)
-        made.lent = vmm_lent(address, &made.library);
-    made.part = made.lent && block ? note_part(made.lent & VMM_FRESH) : 0;
+        made.lent = book_lent(address, &made.library);
+    made.part = made.lent && block ? note_part(made.lent & BOOK_FRESH) : 0;
     struct hashmap_entry entry = entry_of(&made);
     enum placed placed = place(&entry, &lost);
     count_lost(&lost);

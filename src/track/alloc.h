@@ -33,7 +33,7 @@ struct alloc_freed {
     bool segment;  /* of PyTorch's allocator */
     bool block;    /* of PyTorch's allocator, from a stream-ordered pool */
     bool shared;   /* imported memory that was opened more than once: it stays */
-    unsigned lent; /* see vmm_lent */
+    unsigned lent; /* see book_lent */
     uint64_t address, bytes;
     uint32_t class;
     unsigned device;

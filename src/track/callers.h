@@ -10,9 +10,6 @@
 
 #include <stdint.h>
 
-/* In the flags of what a library has: its index, from this bit on. */
-enum { LIBRARY_SHIFT = 8 };
-
 /* In a wrapper whose call may have got memory: who called it. Nothing is looked up here. */
 static inline void library_calls(const void *return_address) {
     thread_state.caller = return_address;

@@ -1,6 +1,7 @@
 /* engine.c: an engine is opened, has address space, and tells of it. A segment or range that has
  * ended stays, with what is mapped there, so that programs that empty PyTorch's cache all the time
  * do not reach the driver. It must wait for no thread. */
+#include "vm/book.h"
 #include "vm/vm_internal.h"
 
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
@@ -249,17 +250,29 @@ static bool is_attached(const struct page_segment *segment) {
     return false;
 }
 
-bool vm_range_end(struct vm *vm, uint64_t address) {
+bool vm_range_claim(struct vm *vm, uint64_t address, uint64_t bytes) {
+    struct book_range range;
+    lock_take(&vm->lock);
+    bool ours = book_range_claim(address, bytes, vm->device, &range);
+    bool added = !ours || range.engine == vm->device ||
+                 page_table_add_range(&vm->table, range.address, range.bytes, true);
+    if (!added)
+        book_range_disclaim(range.address);
+    lock_give(&vm->lock);
+    return ours && added;
+}
+
+enum vm_range_end vm_range_end(struct vm *vm, uint64_t address) {
     lock_take(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
-    bool ends = segment && segment->range && segment->address == address && !segment->ended &&
-                !is_attached(segment);
+    bool ours = segment && segment->range && segment->address == address && !segment->ended;
+    bool ends = ours && !is_attached(segment);
     if (ends)
         page_table_end(&vm->table, segment);
     lock_give(&vm->lock);
     if (ends)
         vm_sweep(vm);
-    return ends;
+    return !ours ? VM_RANGE_NOT_OURS : ends ? VM_RANGE_ENDED : VM_RANGE_IN_USE;
 }
 
 /* Pages of a range. */

@@ -78,10 +78,14 @@ bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted)
  * want of them. False: there is no memory for that. */
 bool vm_range_prepare(struct vm *vm, uint64_t bytes);
 
-/* The program gives up the range. The engine keeps the addresses, and frees them when the last page
- * there has gone. All attachments must have ended. False: not one, or they have not.
- */
-bool vm_range_end(struct vm *vm, uint64_t address);
+/* [address, +bytes) lies in a range of the book (book.h) that is this engine's from now on. False:
+ * in none, it is another's, or no memory for the books. */
+bool vm_range_claim(struct vm *vm, uint64_t address, uint64_t bytes);
+
+/* The program gives up the range. ENDED: the engine keeps the addresses, and frees them when the
+ * last page there has gone. IN_USE: not all attachments have ended. */
+enum vm_range_end { VM_RANGE_NOT_OURS, VM_RANGE_IN_USE, VM_RANGE_ENDED };
+enum vm_range_end vm_range_end(struct vm *vm, uint64_t address);
 
 /* [address, +bytes) of a range may hold blocks from now on. A block may reach over several
  * attachments of a range. False: not in one range, or attached already. */

@@ -261,7 +261,7 @@ uint64_t vm_spill(struct vm *vm);
 /* Pages that have lost their place go back to the host. */
 void vm_spill_return(struct vm *vm);
 
-/* spill.c. All that is idle, and that the GPU is known to have finished with, goes back to the
+/* All that is idle, and that the GPU is known to have finished with, goes back to the
  * host.
  */
 void vm_spill_reclaim(struct vm *vm);

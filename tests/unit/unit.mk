@@ -34,6 +34,7 @@ UNIT_policy = src/policy/policy.c
 UNIT_policy_decay = src/policy/policy.c
 UNIT_page_table = tests/unit/page_model.c src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
 UNIT_page_rules = src/vm/page_table.c src/vm/victim.c src/vm/page_table_valid.c
+UNIT_book = src/vm/book.c src/base/hashmap.c src/base/lock.c
 UNIT_arena = src/vm/arena.c src/vm/tree.c
 UNIT_text = src/base/text.c
 UNIT_parse = src/base/parse.c

@@ -19,7 +19,8 @@ uint64_t range_of(size_t npages) {
 }
 
 void end_range(uint64_t range, size_t npages) {
-    MUST(vm_detach(test.vm, range, npages * PAGE_BYTES) && vm_range_end(test.vm, range));
+    MUST(vm_detach(test.vm, range, npages * PAGE_BYTES) &&
+         vm_range_end(test.vm, range) == VM_RANGE_ENDED);
 }
 
 uint64_t segment_in_use(size_t npages) {
@@ -111,7 +112,7 @@ static void attach_storm(void) {
         use(part, PART);
     }
     MUST(atomic_load(&fake.calls) == calls);
-    MUST(!vm_range_end(test.vm, range));
+    MUST(vm_range_end(test.vm, range) != VM_RANGE_ENDED);
     end_range(range, PAGES);
     MUST(fake.place[place_of(range)] >= FIRST_HANDLE && vm_fence_wait(test.vm));
     MUST(vm_decommit(test.vm, IDLE_RETAINED, PAGES - LAST) == PAGES - LAST);

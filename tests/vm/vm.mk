@@ -31,7 +31,7 @@ $(VMM_CALLS)/cached_handles: tests/vm/cached_handles.c $(VMM_CALLS)/libc10.so $(
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
 # The engine alone, under the sanitizers, and with the mutants (tests/mutants/mutants.mk).
-VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c src/card/reading.c) src/base/clock.c src/base/lock.c src/base/parse.c src/base/process_stat.c src/base/text.c
+VM_THREADS := $(VM_CALLERS) $(wildcard src/vm/*.c src/card/reading.c) src/base/clock.c src/base/hashmap.c src/base/lock.c src/base/parse.c src/base/process_stat.c src/base/text.c
 VM_POOL_THREADS := tests/vm/pool_threads.c $(addprefix src/,vm/pool.c vm/arena.c vm/tree.c base/lock.c)
 VM_SANITIZE_tsan := -fsanitize=thread
 # DEBUG: base/debug.h looks, too.

@@ -1,0 +1,406 @@
+/* book.c: see book.h. It must stay pure, and keep what another thread maps or makes by the same
+ * number apart from what is just leaving. */
+#include "vm/book.h"
+
+#include "base/hashmap.h"
+#include "base/lock.h"
+#include "vramgc_format.h"
+
+/* The link of a handle counts its references in the upper half, its mappings in the lower. */
+#define ONE_REFERENCE ((uint64_t)1 << 32)
+
+/* Handles released while still mapped get a key of our own, and mappings that are being unmapped:
+ * the driver may give the number out again. Real handles and addresses do not have this bit. */
+#define OURS ((uint64_t)1 << 63)
+
+static struct hashmap_entry first_handles[1024], first_mappings[1024], first_ranges[64];
+
+static struct {
+    struct lock lock;
+    struct hashmap handles;  /* handle -> bytes, device, link: references and mappings */
+    struct hashmap mappings; /* address -> bytes, link: handle; leaving: ticket, context: address */
+    struct hashmap ranges;   /* address -> bytes, device, class: engine */
+    uint64_t orphans, tickets;
+    uint64_t longest_bytes; /* of all mappings of virtual handles so far; of others' */
+    uint64_t longest_lent_bytes;
+    _Atomic uint64_t largest_range_bytes;
+} self = {.handles = HASHMAP_IN(first_handles),
+          .mappings = HASHMAP_IN(first_mappings),
+          .ranges = HASHMAP_IN(first_ranges)};
+CHILD_OPENS(self.lock);
+
+/* --- handles --- */
+
+static struct book_handle handle_of(const struct hashmap_entry *entry) {
+    return (struct book_handle){.handle = entry->key,
+                                .bytes = entry->bytes,
+                                .device = entry->device,
+                                .flags = entry->flags,
+                                .references = (uint32_t)(entry->link / ONE_REFERENCE),
+                                .mappings = (uint32_t)entry->link};
+}
+
+bool book_add(const struct book_handle *made) {
+    struct hashmap_entry entry = {.key = made->handle,
+                                  .bytes = made->bytes,
+                                  .link = ONE_REFERENCE,
+                                  .device = (uint16_t)made->device,
+                                  .flags = (uint16_t)made->flags};
+    lock_take(&self.lock);
+    bool added = hashmap_put(&self.handles, &entry, NULL);
+    lock_give(&self.lock);
+    return added;
+}
+
+/* The lock is held. */
+static void add_reference(struct hashmap_entry *entry) {
+    if (entry)
+        entry->link += ONE_REFERENCE;
+}
+
+bool book_find(uint64_t handle, struct book_handle *out) {
+    lock_take(&self.lock);
+    const struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    if (entry)
+        *out = handle_of(entry);
+    lock_give(&self.lock);
+    return entry != NULL;
+}
+
+static void change_flags(uint64_t handle, unsigned set, unsigned clear) {
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    if (entry)
+        entry->flags = (uint16_t)((entry->flags | set) & ~clear);
+    lock_give(&self.lock);
+}
+
+void book_share(uint64_t handle) {
+    change_flags(handle, BOOK_SHARED, 0);
+}
+
+enum book_cached book_cache(uint64_t handle, struct book_handle *out) {
+    enum book_cached answer = BOOK_CACHED_NOT;
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    if (entry && entry->flags & BOOK_CACHED) {
+        answer = BOOK_CACHED_TWICE;
+    } else if (entry && entry->flags == BOOK_ALLOCATOR && entry->link == ONE_REFERENCE) {
+        *out = handle_of(entry);
+        entry->flags |= BOOK_CACHED;
+        answer = BOOK_CACHED_NOW;
+    }
+    lock_give(&self.lock);
+    return answer;
+}
+
+void book_uncache(uint64_t handle) {
+    change_flags(handle, 0, BOOK_CACHED);
+}
+
+struct rename {
+    uint64_t from, to;
+};
+
+static bool rename_mapping(const struct hashmap_entry *entry, void *context) {
+    const struct rename *rename = context;
+    if (entry->link == rename->from)
+        ((struct hashmap_entry *)entry)->link = rename->to;
+    return false;
+}
+
+/* The handle by its new name; NULL: it is not known. The lock is held. */
+static struct hashmap_entry *rename_handle(uint64_t from, uint64_t to) {
+    struct rename rename = {from, to};
+    struct hashmap_entry entry;
+    if (!hashmap_take(&self.handles, from, &entry))
+        return NULL;
+    hashmap_sweep(&self.mappings, rename_mapping, &rename);
+    entry.key = to;
+    hashmap_put(&self.handles, &entry, NULL); /* in the place that was just left */
+    return hashmap_find(&self.handles, to);
+}
+
+struct search {
+    uint64_t address;
+    struct hashmap_entry *found;
+};
+
+static bool look_around(const struct hashmap_entry *entry, void *context) {
+    struct search *search = context;
+    if (search->address - entry->key < entry->bytes)
+        search->found = (struct hashmap_entry *)entry;
+    return false;
+}
+
+/* Where there are few, or seldom. The lock is held. */
+static struct hashmap_entry *entry_around(struct hashmap *map, uint64_t address) {
+    struct search search = {address, hashmap_find(map, address)};
+    if (!search.found)
+        hashmap_sweep(map, look_around, &search);
+    return search.found;
+}
+
+/* The driver may have given an orphan a new number. */
+bool book_retain(uint64_t handle, uint64_t address) {
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
+    const struct hashmap_entry *mapping =
+        entry || !address ? NULL : entry_around(&self.mappings, address);
+    if (mapping)
+        entry = rename_handle(mapping->link, handle);
+    add_reference(entry);
+    lock_give(&self.lock);
+    return entry != NULL;
+}
+
+/* A release cannot fail half-way, but it can be refused; then the reference is put back. */
+struct book_release book_release_begin(uint64_t handle) {
+    struct book_release release = {.known = false};
+    lock_take(&self.lock);
+    struct hashmap_entry *found = hashmap_find(&self.handles, handle);
+    if (found && found->link >= ONE_REFERENCE) {
+        found->link -= ONE_REFERENCE;
+        release.known = true;
+        release.of = handle_of(found);
+        release.gone = found->link == 0;
+        if (release.gone)
+            hashmap_take(&self.handles, handle, NULL);
+        else if (!release.of.references && !vhandle_is(handle))
+            rename_handle(handle, release.orphan = OURS | ++self.orphans);
+    }
+    lock_give(&self.lock);
+    return release;
+}
+
+bool book_release_abort(const struct book_release *release) {
+    if (release->gone)
+        return book_add(&release->of);
+    lock_take(&self.lock);
+    if (release->orphan)
+        add_reference(rename_handle(release->orphan, release->of.handle));
+    else if (release->known)
+        add_reference(hashmap_find(&self.handles, release->of.handle));
+    lock_give(&self.lock);
+    return true;
+}
+
+/* --- mappings --- */
+
+bool book_map(uint64_t address, uint64_t bytes, uint64_t handle, struct book_handle *learnt) {
+    struct hashmap_entry mapping = {
+        .key = address, .bytes = bytes, .link = handle, .flags = BOOK_FRESH};
+    *learnt = (struct book_handle){0};
+    lock_take(&self.lock);
+    bool added = hashmap_put(&self.mappings, &mapping, NULL);
+    struct hashmap_entry *entry = added ? hashmap_find(&self.handles, handle) : NULL;
+    if (entry)
+        entry->link++;
+    if (entry && entry->flags & BOOK_IMPORTED && !entry->bytes) {
+        entry->bytes = bytes;
+        *learnt = handle_of(entry);
+    }
+    if (added && vhandle_is(handle))
+        self.longest_bytes = max_u64(self.longest_bytes, bytes);
+    else if (entry && !(entry->flags & BOOK_ALLOCATOR))
+        self.longest_lent_bytes = max_u64(self.longest_lent_bytes, bytes);
+    lock_give(&self.lock);
+    return added;
+}
+
+/* The lock is held. */
+static void move_mapping(uint64_t from, uint64_t to) {
+    struct hashmap_entry mapping;
+    if (!hashmap_take(&self.mappings, from, &mapping))
+        return;
+    mapping.key = to;
+    mapping.context = from;
+    hashmap_put(&self.mappings, &mapping, NULL); /* in the place that was just left */
+}
+
+/* Taken out before the call, as everything: another thread may map the addresses anew before this
+ * one hears that they are free. */
+struct book_unmapping book_unmap_begin(uint64_t address, uint64_t bytes) {
+    struct book_unmapping unmapping = {.address = address, .bytes = bytes};
+    lock_take(&self.lock);
+    unmapping.first = OURS | (self.tickets + 1);
+    for (uint64_t at = address; at - address < bytes; unmapping.count++) {
+        const struct hashmap_entry *mapping = hashmap_find(&self.mappings, at);
+        if (!mapping || !mapping->bytes)
+            break;
+        uint64_t next = at + mapping->bytes;
+        move_mapping(at, OURS | ++self.tickets);
+        at = next;
+    }
+    lock_give(&self.lock);
+    return unmapping;
+}
+
+void book_unmap_abort(const struct book_unmapping *unmapping) {
+    lock_take(&self.lock);
+    for (uint64_t i = 0; i < unmapping->count; i++) {
+        const struct hashmap_entry *leaving = hashmap_find(&self.mappings, unmapping->first + i);
+        if (leaving)
+            move_mapping(leaving->key, leaving->context);
+    }
+    lock_give(&self.lock);
+}
+
+/* The memory goes with the last mapping of a released handle. */
+uint64_t book_unmapped(uint64_t ticket, struct book_handle *gone) {
+    struct hashmap_entry mapping = {0}, *entry = NULL;
+    *gone = (struct book_handle){0};
+    lock_take(&self.lock);
+    if (hashmap_take(&self.mappings, ticket, &mapping))
+        entry = hashmap_find(&self.handles, mapping.link);
+    if (entry && (uint32_t)entry->link > 0)
+        entry->link--;
+    if (entry && entry->link == 0) {
+        *gone = handle_of(entry);
+        hashmap_take(&self.handles, mapping.link, NULL);
+    }
+    lock_give(&self.lock);
+    return mapping.link;
+}
+
+/* There are thousands of mappings, and launchers of kernels ask about every argument: it is looked
+ * for from page to page, for as many as the longest has. The lock is held. */
+static struct hashmap_entry *mapping_around(uint64_t address, uint64_t longest_bytes) {
+    uint64_t page = address - address % PAGE_BYTES;
+    for (uint64_t back = 0; back < min_u64(longest_bytes, page); back += PAGE_BYTES) {
+        struct hashmap_entry *found = hashmap_find(&self.mappings, page - back);
+        if (found)
+            return address - found->key < found->bytes ? found : NULL;
+    }
+    return NULL;
+}
+
+/* Of the mapping's handle. The lock is held. */
+static unsigned device_of(const struct hashmap_entry *mapping) {
+    const struct hashmap_entry *handle = hashmap_find(&self.handles, mapping->link);
+    return handle ? handle->device : VRAMGC_MAX_DEVICES;
+}
+
+bool book_mapping_at(uint64_t address, struct book_mapping *out) {
+    lock_take(&self.lock);
+    const struct hashmap_entry *mapping = mapping_around(address, self.longest_bytes);
+    mapping = mapping && vhandle_is(mapping->link) ? mapping : NULL;
+    if (mapping)
+        *out = (struct book_mapping){
+            .handle = mapping->link,
+            .device = device_of(mapping),
+            .address = mapping->key,
+            .bytes = mapping->bytes,
+        };
+    lock_give(&self.lock);
+    return mapping != NULL;
+}
+
+unsigned book_lent(uint64_t address, unsigned *library) {
+    unsigned lent = 0;
+    lock_take(&self.lock);
+    struct hashmap_entry *mapping = mapping_around(address, self.longest_lent_bytes);
+    const struct hashmap_entry *of = mapping ? hashmap_find(&self.handles, mapping->link) : NULL;
+    if (of && !(of->flags & (BOOK_ALLOCATOR | BOOK_IMPORTED))) {
+        lent = BOOK_LENT | mapping->flags | (of->flags & BOOK_FOR_STEP);
+        *library = of->flags >> BOOK_LIBRARY_SHIFT;
+        mapping->flags = 0;
+    }
+    lock_give(&self.lock);
+    return lent;
+}
+
+bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {
+    uint64_t end = address + bytes;
+    lock_take(&self.lock);
+    while (address < end) {
+        const struct hashmap_entry *mapping = hashmap_find(&self.mappings, address);
+        if (!mapping || !mapping->bytes || !vhandle_is(mapping->link) ||
+            device_of(mapping) != device)
+            break;
+        address += mapping->bytes;
+    }
+    lock_give(&self.lock);
+    return bytes && address == end;
+}
+
+/* --- ranges --- */
+
+static struct book_range range_of(const struct hashmap_entry *entry) {
+    return (struct book_range){entry->key, entry->bytes, entry->device, entry->class};
+}
+
+bool book_range_put(const struct book_range *range) {
+    struct hashmap_entry entry = {.key = range->address,
+                                  .bytes = range->bytes,
+                                  .class = range->engine,
+                                  .device = (uint16_t)range->device};
+    lock_take(&self.lock);
+    bool added = hashmap_put(&self.ranges, &entry, NULL);
+    if (added && range->bytes > self.largest_range_bytes)
+        self.largest_range_bytes = range->bytes;
+    lock_give(&self.lock);
+    return added;
+}
+
+struct book_range book_range_take(uint64_t address) {
+    struct book_range range = {.address = address};
+    struct hashmap_entry entry;
+    lock_take(&self.lock);
+    if (hashmap_take(&self.ranges, address, &entry))
+        range = range_of(&entry);
+    lock_give(&self.lock);
+    return range;
+}
+
+bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine,
+                      struct book_range *before) {
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = entry_around(&self.ranges, address);
+    bool fits = entry && address + bytes <= entry->key + entry->bytes;
+    if (fits) {
+        *before = range_of(entry);
+        entry->class = before->engine == VRAMGC_MAX_DEVICES ? engine : before->engine;
+        fits = entry->class == engine;
+    }
+    lock_give(&self.lock);
+    return fits;
+}
+
+void book_range_disclaim(uint64_t address) {
+    lock_take(&self.lock);
+    struct hashmap_entry *entry = hashmap_find(&self.ranges, address);
+    if (entry)
+        entry->class = VRAMGC_MAX_DEVICES;
+    lock_give(&self.lock);
+}
+
+uint64_t book_range_largest_bytes(void) {
+    return atomic_load_explicit(&self.largest_range_bytes, memory_order_relaxed);
+}
+
+/* --- the end --- */
+
+static bool has_no_handle(const struct hashmap_entry *entry, void *context) {
+    (void)context;
+    return !hashmap_find(&self.handles, entry->link);
+}
+
+/* The heap and the engine they were in are no more. */
+static bool leave(const struct hashmap_entry *entry, void *context) {
+    unsigned device = *(const unsigned *)context;
+    struct hashmap_entry *range = (struct hashmap_entry *)entry;
+    if (range->class == device)
+        range->class = VRAMGC_MAX_DEVICES;
+    if (range->device == device)
+        range->device = VRAMGC_MAX_DEVICES;
+    return false;
+}
+
+void book_reset(unsigned device) {
+    lock_take(&self.lock);
+    hashmap_drop_device(&self.handles, device);
+    hashmap_sweep(&self.mappings, has_no_handle, NULL);
+    hashmap_sweep(&self.ranges, leave, &device);
+    lock_give(&self.lock);
+}
