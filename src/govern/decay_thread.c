@@ -54,17 +54,17 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
     struct policy_idle idle = {
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .used_bytes = device_used_bytes(device) + device_over_bytes(device),
-        .attached_bytes = figures.idle_bytes - figures.retained_bytes,
-        .retained_bytes = figures.retained_bytes + figures.cached_bytes,
+        .attached_bytes = figures.idle_bytes - figures.returned_bytes,
+        .retained_bytes = figures.returned_bytes + figures.cached_bytes,
         .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
         .pace_ns =
             atomic_load_explicit(&self.devices[device_index(device)].pace_ns, memory_order_relaxed),
     };
     struct policy_decay decay = policy_decay(&settings, &idle);
     return (struct decay_limits){
-        .attached_ns = decay.attached_ns,
-        .attached_bytes = decay.attached_bytes,
-        .retained_ns = decay.retained_ns,
+        .kept_ns = decay.attached_ns,
+        .kept_bytes = decay.attached_bytes,
+        .returned_ns = decay.retained_ns,
     };
 }
 
@@ -166,7 +166,7 @@ static void decay_pages(struct device *device, struct vm *vm, const struct decay
     uint64_t start_ns = clock_ns();
     struct decayed gone = vm_decay(vm, limits, now_ns);
     decay_credit(device, &action,
-                 gone.attached_bytes + reclaimed_bytes(device, vm, gone.retained_bytes), start_ns);
+                 gone.kept_bytes + reclaimed_bytes(device, vm, gone.returned_bytes), start_ns);
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
@@ -256,7 +256,7 @@ static uint64_t step_pages(struct device *device, struct vm *vm, uint64_t now_ns
         return 0;
     if (due_ns > then_ns)
         return max_u64(due_ns - then_ns, STEP_NS);
-    return settings_options()->lowvram ? max_u64(limits.attached_ns, STEP_NS) : RETRY_NS;
+    return settings_options()->lowvram ? max_u64(limits.kept_ns, STEP_NS) : RETRY_NS;
 }
 
 /* 0: never. */

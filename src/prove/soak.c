@@ -147,7 +147,7 @@ static void *work(void *argument) {
 
 /* As the library's own thread does, but without a pause. */
 static void *move(void *lowvram) {
-    struct decay_limits limits = {.attached_bytes = UINT64_MAX};
+    struct decay_limits limits = {.kept_bytes = UINT64_MAX};
     driver_bind();
     while (!atomic_load(&soak.over)) {
         if (lowvram)

@@ -52,7 +52,7 @@ void capacity_before_refusal(void) {
         return;
     struct vm *vm = device_vm(device);
     if (vm)
-        vm_reclaim_given_up(vm);
+        vm_reclaim_returned(vm);
     else
         cached_handles_before_refusal(device);
 }

@@ -66,7 +66,7 @@ static bool can_undo(const struct page *lead, const struct page *first, const st
     bool possible = lead->state == PAGE_MAPPED;
     for (const struct page *page = lead; possible && page < lead + lead->npages; page++) {
         bool inside = page >= first && page < end;
-        possible = !page->open_to && !page->opening && !page->pinned && !page->behind &&
+        possible = !page->open_to && !page->opening && !page->pinned && !page->guards &&
                    page->live <= inside;
     }
     return possible;

@@ -93,11 +93,11 @@ struct book_mapping {
 };
 bool book_mapping_at(uint64_t address, struct book_mapping *out);
 
-/* Whether [address, +bytes) is exactly a row of such mappings of that device. */
+/* True: [address, +bytes) is exactly a row of such mappings of that device. */
 bool book_is_row(uint64_t address, uint64_t bytes, unsigned device);
 
-/* Whether other code than PyTorch's allocator made the memory at the address, so that it counts
- * there: 0, or BOOK_LENT and what else is known. Then whose it is: *library (callers.h). */
+/* Memory at the address that other code than PyTorch's allocator made, so that it counts there: 0:
+ * none, or BOOK_LENT and what else is known. Then whose it is: *library (callers.h). */
 enum { BOOK_LENT = 1, BOOK_FRESH = 2 /* mapped, and not asked for before */ };
 unsigned book_lent(uint64_t address, unsigned *library);
 

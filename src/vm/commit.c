@@ -19,8 +19,8 @@ enum { DEVICE_PART = 256 };
 struct block {
     struct page_segment *segment;
     size_t first, live_end; /* the pages that it reaches into */
-    size_t end;             /* one more, if there is one `behind` it: see OVERREAD_BYTES */
-    size_t behind;
+    size_t end;             /* one more, if it has a guard: see OVERREAD_BYTES */
+    size_t guard;
     uint64_t address, bytes;
     size_t inner_first, inner_end; /* of them those that are its alone: no block can come there */
     size_t next;                   /* the page that is looked at next */
@@ -39,16 +39,16 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
     struct block block = {.segment = segment, .address = address, .bytes = bytes};
     block.first = page_table_first(segment, address);
     block.live_end = block.first + page_table_npages(segment, address, bytes);
-    block.behind = page_table_behind(segment, address, bytes);
+    block.guard = page_table_guard(segment, address, bytes);
     return block;
 }
 
 static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
-    bool behind = block.behind && segment->pages[block.behind].attached;
-    block.end = block.live_end + behind;
-    /* A block that ends where this one begins has its page behind it before them. */
+    bool guarded = block.guard && segment->pages[block.guard].attached;
+    block.end = block.live_end + guarded;
+    /* A block that ends where this one begins has its guard before them. */
     uint64_t begin = address - segment->address;
     uint64_t reach = OVERREAD_BYTES;
     block.inner_first = begin ? (begin - 1 + reach) / PAGE_BYTES + 1 : 0;
@@ -151,13 +151,13 @@ static size_t largest_extent(const struct room *room) {
     return min_u64(LARGEST_EXTENT, part);
 }
 
-/* Whether more would be physical than PyTorch has reserved though it has given some up. */
+/* More would be physical than PyTorch has reserved, though it has returned some. */
 static bool would_exceed(struct vm *vm, size_t wanted) {
     lock_take(&vm->lock);
     bool exceeds = vm->cache.physical_pages + wanted > vm->table.attached_pages;
-    bool given_up = vm->table.idle_pages[IDLE_RETAINED] > 0;
+    bool returned = vm->table.idle_pages[IDLE_RETURNED] > 0;
     lock_give(&vm->lock);
-    return wanted && given_up && exceeds;
+    return wanted && returned && exceeds;
 }
 
 static void note_move(struct vm *vm, uint64_t now_ns) {
@@ -166,10 +166,10 @@ static void note_move(struct vm *vm, uint64_t now_ns) {
     lock_give(&vm->lock);
 }
 
-/* Before new memory is asked for: what PyTorch has given up is used; above the threshold, what is
+/* Before new memory is asked for: what PyTorch has returned is used; above the threshold, what is
  * idle. The GPU is asked whether it has finished. It is waited for only for what PyTorch alone has
- * waited for already, in the cudaFree by which it gave memory up: what came later may wait for this
- * very thread. */
+ * waited for already, in the cudaFree by which it returned memory: what came later may wait for
+ * this very thread. */
 static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, MEMINFO_KNOWN);
     block->largest = largest_extent(&room);
@@ -177,14 +177,14 @@ static void use_idle(struct vm *vm, struct block *block) {
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);
     uint64_t now_ns = clock_ns();
-    size_t retained = vm_decommit_fenced(vm, IDLE_RETAINED, wanted);
-    if (retained || wanted < block->missing)
+    size_t returned = vm_decommit_fenced(vm, IDLE_RETURNED, wanted);
+    if (returned || wanted < block->missing)
         note_move(vm, now_ns);
-    wanted = minus_u64(wanted, retained);
+    wanted = minus_u64(wanted, returned);
     size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
-    wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_ATTACHED, above));
-    if (would_exceed(vm, wanted) && vm_fence_wait_given_up(vm))
-        vm_decommit(vm, IDLE_RETAINED, wanted);
+    wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_KEPT, above));
+    if (would_exceed(vm, wanted) && vm_fence_wait_returned(vm))
+        vm_decommit(vm, IDLE_RETURNED, wanted);
 }
 
 /* Where a large extent cannot be had, smaller ones. */
@@ -204,23 +204,23 @@ static bool open_pages(struct vm *vm, const struct block *block) {
     return vm_set_access(vm, block->segment, block->first, block->end - block->first);
 }
 
-static void note_spare(const struct block *block) {
-    if (block->behind)
-        page_table_note_spare(block->segment, block->behind, block->address, block->bytes);
+static void note_droppable(const struct block *block) {
+    if (block->guard)
+        page_table_note_droppable(block->segment, block->guard, block->address, block->bytes);
 }
 
-/* The block does without the page behind it, as without us, rather than be refused. */
-static bool give_up_behind(struct vm *vm, struct block *block) {
+/* The block does without its guard, as without us, rather than be refused. */
+static bool drop_guard(struct vm *vm, struct block *block) {
     lock_take(&vm->lock);
-    note_spare(block);
-    bool spare = block->end > block->live_end && block->segment->pages[block->behind].spare;
-    if (spare) {
-        page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+    note_droppable(block);
+    bool droppable = block->end > block->live_end && block->segment->pages[block->guard].droppable;
+    if (droppable) {
+        page_table_mark_guard(&vm->table, block->segment, block->guard, false);
         block->end = block->live_end;
-        block->behind = 0;
+        block->guard = 0;
     }
     lock_give(&vm->lock);
-    return spare;
+    return droppable;
 }
 
 /* Maps what is missing; where that is refused once more it comes in single pages. What was mapped
@@ -233,8 +233,7 @@ static bool map_missing(struct vm *vm, struct block *block) {
     if (block->missing)
         use_idle(vm, block);
     while (!map_extents(vm, block) || !open_pages(vm, block)) {
-        bool again =
-            vm_ask_again(vm, &attempts) || (vm_lacks_memory() && give_up_behind(vm, block));
+        bool again = vm_ask_again(vm, &attempts) || (vm_lacks_memory() && drop_guard(vm, block));
         if (!again || attempts > 1)
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
         if (!again)
@@ -255,7 +254,7 @@ static bool is_partly_used(const struct block *block, const struct page *lead) {
     return npages > 1 && lead->idle != IDLE_NOT && !its_alone;
 }
 
-/* Only those at the block's first and last page, and behind it, can be such. */
+/* Only those at the block's first and last page, and at its guard, can be such. */
 enum { ENDS = 3 };
 static struct page *extent_at(const struct block *block, size_t end) {
     const size_t pages[ENDS] = {block->first, block->live_end - 1, block->end - 1};
@@ -303,8 +302,8 @@ static void replace_partly_used(struct vm *vm, struct block *block) {
 /* The lock is held. */
 static void mark_idle(struct vm *vm, const struct block *block) {
     page_table_mark_idle(&vm->table, block->segment, block->first, block->live_end - block->first);
-    if (block->behind)
-        page_table_mark_behind(&vm->table, block->segment, block->behind, false);
+    if (block->guard)
+        page_table_mark_guard(&vm->table, block->segment, block->guard, false);
 }
 
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
@@ -312,13 +311,13 @@ static void end_use(struct vm *vm, const struct block *block, bool done, bool pi
     if (!done)
         mark_idle(vm, block);
     else
-        note_spare(block);
+        note_droppable(block);
     if (done && pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
     lock_give(&vm->lock);
 }
 
-/* Whether the block lacks nothing: so it is for nearly all. The lock is held. */
+/* The block lacks nothing: so it is for nearly all. The lock is held. */
 static bool is_there(const struct vm *vm, const struct block *block) {
     for (size_t i = block->first; i < block->end; i++) {
         const struct page *page = &block->segment->pages[i];
@@ -330,8 +329,8 @@ static bool is_there(const struct vm *vm, const struct block *block) {
 
 static bool mark_live(struct vm *vm, const struct block *block) {
     page_table_mark_live(&vm->table, block->segment, block->first, block->live_end - block->first);
-    if (block->behind)
-        page_table_mark_behind(&vm->table, block->segment, block->behind, true);
+    if (block->guard)
+        page_table_mark_guard(&vm->table, block->segment, block->guard, true);
     return is_there(vm, block);
 }
 
@@ -354,7 +353,7 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
         lock_give(&vm->lock);
     }
     bool done = there || map_missing(vm, block);
-    if (!done || pin || block->behind)
+    if (!done || pin || block->guard)
         end_use(vm, block, done, pin);
     capture_mode_set(before);
     vm_worked(vm, start_ns);
@@ -372,7 +371,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
         partly = uses_parts(&block);
         there = partly || mark_live(vm, &block);
         if (there && !partly)
-            note_spare(&block);
+            note_droppable(&block);
     }
     lock_give(&vm->lock);
     if (!segment || LIKELY(!partly && there && !pin))

@@ -28,8 +28,8 @@ size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
 }
 
 static size_t decommit_any(struct vm *vm, size_t want) {
-    size_t done = vm_decommit(vm, IDLE_RETAINED, want);
-    return done + vm_decommit(vm, IDLE_ATTACHED, minus_u64(want, done));
+    size_t done = vm_decommit(vm, IDLE_RETURNED, want);
+    return done + vm_decommit(vm, IDLE_KEPT, minus_u64(want, done));
 }
 
 /* Where nothing is idle there is nothing to find out. */
@@ -52,9 +52,9 @@ size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want) {
 }
 
 static size_t decommit_for_block(struct vm *vm, size_t want) {
-    size_t done = vm_decommit_fenced(vm, IDLE_RETAINED, want);
-    done += vm_decommit_fenced(vm, IDLE_ATTACHED, minus_u64(want, done));
-    bool more = any_idle(vm, IDLE_RETAINED) || any_idle(vm, IDLE_ATTACHED);
+    size_t done = vm_decommit_fenced(vm, IDLE_RETURNED, want);
+    done += vm_decommit_fenced(vm, IDLE_KEPT, minus_u64(want, done));
+    bool more = any_idle(vm, IDLE_RETURNED) || any_idle(vm, IDLE_KEPT);
     if (done < want && more && vm_fence_wait(vm))
         done += decommit_any(vm, want - done);
     return done;
@@ -96,11 +96,11 @@ uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
     return given;
 }
 
-void vm_reclaim_given_up(struct vm *vm) {
+void vm_reclaim_returned(struct vm *vm) {
     CUstreamCaptureMode before = capture_mode_relax();
-    if (any_idle(vm, IDLE_RETAINED))
+    if (any_idle(vm, IDLE_RETURNED))
         vm_fence_wait_briefly(vm);
-    vm_decommit(vm, IDLE_RETAINED, SIZE_MAX);
+    vm_decommit(vm, IDLE_RETURNED, SIZE_MAX);
     vm_cache_trim(vm, SIZE_MAX, 0);
     vm_sweep(vm);
     capture_mode_set(before);
@@ -115,7 +115,7 @@ enum { ATTEMPTS = 3 };
 bool vm_ask_again(struct vm *vm, unsigned *attempts) {
     if (!vm_lacks_memory() || ++*attempts >= ATTEMPTS)
         return false;
-    vm_give_up_behind(vm);
+    vm_drop_guards(vm);
     vm_reclaim_now(vm, UINT64_MAX);
     struct room room = vm_room(vm, MEMINFO_ANEW);
     return vm_lacks_memory() &&
@@ -124,7 +124,7 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
 
 /* --- memory for a page of a block --- */
 
-/* Whether memory has come back, or is on its way, since `then`. */
+/* True: memory has come back, or is on its way, since `then`. */
 static bool more_may_come(struct vm *vm, uint64_t then) {
     lock_take(&vm->lock);
     const struct host_memory *host = &vm->host;
@@ -169,7 +169,6 @@ static uint64_t take_or_create(struct vm *vm) {
     return handle;
 }
 
-/* Whether pages have become idle since the GPU was last found to have finished. */
 bool vm_newly_idle(struct vm *vm) {
     bool any = false;
     lock_take(&vm->lock);
@@ -228,36 +227,36 @@ static uint64_t after(uint64_t since_ns, uint64_t idle_ns) {
 uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
     lock_take(&vm->lock);
     const struct page_table *table = &vm->table;
-    uint64_t attached = page_table_idle_since_ns(table, IDLE_ATTACHED);
-    uint64_t retained = page_table_idle_since_ns(table, IDLE_RETAINED);
+    uint64_t kept = page_table_idle_since_ns(table, IDLE_KEPT);
+    uint64_t returned = page_table_idle_since_ns(table, IDLE_RETURNED);
     uint64_t cached = vm_cache_since_ns(vm);
-    uint64_t since_ns = min_u64(max_u64(retained, vm->looked_ns), cached);
+    uint64_t since_ns = min_u64(max_u64(returned, vm->looked_ns), cached);
     if (since_ns != UINT64_MAX)
         since_ns = min_u64(since_ns, vm->moved_ns);
     lock_give(&vm->lock);
-    uint64_t due_ns = after(since_ns, limits->retained_ns);
-    return limits->attached_bytes ? min_u64(due_ns, after(attached, limits->attached_ns)) : due_ns;
+    uint64_t due_ns = after(since_ns, limits->returned_ns);
+    return limits->kept_bytes ? min_u64(due_ns, after(kept, limits->kept_ns)) : due_ns;
 }
 
 /* How many pages are too much. */
 struct excess {
-    size_t retained, cached;
+    size_t returned, cached;
 };
 
-/* The longest idle serves first, so how old it is does not tell whether it is needed: while PyTorch
- * takes as much as it gives up, none gets old, and what was once too much would stay. */
+/* Reuse is oldest first, so age says nothing about need. Release as many pages as stayed idle
+ * through a whole interval. */
 static struct excess excess(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     struct excess excess = {0};
     lock_take(&vm->lock);
-    bool quiet = after(vm->moved_ns, limits->retained_ns) <= now_ns;
+    bool quiet = after(vm->moved_ns, limits->returned_ns) <= now_ns;
     excess.cached =
-        vm_cache_pages_since(vm, quiet ? now_ns : minus_u64(now_ns, limits->retained_ns));
-    if (quiet || after(vm->looked_ns, limits->retained_ns) <= now_ns) {
-        excess.retained = page_table_unneeded(&vm->table);
+        vm_cache_pages_since(vm, quiet ? now_ns : minus_u64(now_ns, limits->returned_ns));
+    if (quiet || after(vm->looked_ns, limits->returned_ns) <= now_ns) {
+        excess.returned = page_table_unneeded(&vm->table);
         vm->looked_ns = now_ns;
     }
     if (quiet)
-        excess.retained = SIZE_MAX;
+        excess.returned = SIZE_MAX;
     lock_give(&vm->lock);
     return excess;
 }
@@ -271,27 +270,26 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
     return vm_cache_decay(vm, unmapped);
 }
 
-/* Pages that PyTorch has given up go before those in its cache. */
+/* Pages that PyTorch has returned go before those in its cache. */
 static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     struct excess much = excess(vm, limits, now_ns);
-    uint64_t attached_since = minus_u64(now_ns, limits->attached_ns);
-    size_t most = limits->attached_bytes / PAGE_BYTES + (limits->attached_bytes % PAGE_BYTES > 0);
-    size_t cached = vm_cache_decay(vm, much.cached), retained = 0, attached = 0, batch;
+    uint64_t kept_since = minus_u64(now_ns, limits->kept_ns);
+    size_t most = limits->kept_bytes / PAGE_BYTES + (limits->kept_bytes % PAGE_BYTES > 0);
+    size_t cached = vm_cache_decay(vm, much.cached), returned = 0, kept = 0, batch;
     vm_fence_poll(vm, true);
     struct batches batches = {clock_ns(), FIRST};
     do {
-        batch = decay_batch(vm, IDLE_RETAINED, now_ns, minus_u64(much.retained, retained),
+        batch = decay_batch(vm, IDLE_RETURNED, now_ns, minus_u64(much.returned, returned),
                             batches.extents);
-        retained += batch;
+        returned += batch;
         if (!batch) {
-            batch = decay_batch(vm, IDLE_ATTACHED, attached_since, minus_u64(most, attached),
-                                batches.extents);
-            attached += batch;
+            batch = decay_batch(vm, IDLE_KEPT, kept_since, minus_u64(most, kept), batches.extents);
+            kept += batch;
         }
         next_batch(&batches);
     } while (batch);
     vm_sweep(vm);
-    return (struct decayed){attached * PAGE_BYTES, (cached + retained) * PAGE_BYTES};
+    return (struct decayed){kept * PAGE_BYTES, (cached + returned) * PAGE_BYTES};
 }
 
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {

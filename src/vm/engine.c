@@ -60,7 +60,7 @@ void vm_trim(struct vm *vm) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_note_move(vm, now_ns);
-    page_table_retain_uncounted(&vm->table);
+    page_table_return_uncounted(&vm->table);
     lock_give(&vm->lock);
 }
 
@@ -78,7 +78,7 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.reserved_bytes = vm->table.reserved_pages * PAGE_BYTES;
     figures.mapped_bytes = vm->table.mapped_pages * PAGE_BYTES;
     figures.idle_bytes = vm_idle_pages(vm) * PAGE_BYTES;
-    figures.retained_bytes = vm->table.idle_pages[IDLE_RETAINED] * PAGE_BYTES;
+    figures.returned_bytes = vm->table.idle_pages[IDLE_RETURNED] * PAGE_BYTES;
     figures.cached_bytes = vm->cache.cached_pages * PAGE_BYTES;
     figures.in_flight_bytes = vm->in_flight * PAGE_BYTES;
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
@@ -116,9 +116,9 @@ static uint64_t at_hand_bytes(struct vm *vm) {
     return pages * PAGE_BYTES;
 }
 
-void vm_give_up_behind(struct vm *vm) {
+void vm_drop_guards(struct vm *vm) {
     lock_take(&vm->lock);
-    page_table_give_up_behind(&vm->table);
+    page_table_drop_guards(&vm->table);
     lock_give(&vm->lock);
 }
 
@@ -126,7 +126,7 @@ bool vm_could_back(struct vm *vm, uint64_t bytes) {
     struct room room = vm_room(vm, MEMINFO_ANSWER);
     if (!room.total_bytes || at_hand_bytes(vm) + room.free_bytes >= bytes)
         return true;
-    vm_give_up_behind(vm);
+    vm_drop_guards(vm);
     uint64_t at_hand = at_hand_bytes(vm);
     return at_hand + room.free_bytes >= bytes || driver_has(vm, bytes - at_hand);
 }
@@ -150,7 +150,7 @@ void vm_sweep(struct vm *vm) {
     }
 }
 
-/* --- retained segments --- */
+/* --- returned segments --- */
 
 /* Work of a new owner on the same stream comes after that of the old one, if there is no other
  * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
@@ -171,7 +171,7 @@ static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
 static uint64_t revive_fenced(struct vm *vm, uint64_t bytes, uint64_t stream) {
     uint64_t address = revive(vm, bytes, stream);
     lock_take(&vm->lock);
-    bool others = vm->table.retained_count > 0;
+    bool others = vm->table.returned_count > 0;
     lock_give(&vm->lock);
     if (address || !others)
         return address;
@@ -223,7 +223,7 @@ bool vm_unreserve(struct vm *vm, uint64_t address) {
         page_table_end(&vm->table, segment);
     lock_give(&vm->lock);
     if (ours)
-        vm_fence_given_up(vm);
+        vm_fence_returned(vm);
     return ours;
 }
 

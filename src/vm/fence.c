@@ -147,10 +147,10 @@ static bool record(struct vm *vm, size_t i) {
 
 void vm_ask_context(struct vm *vm) {
     unsigned flags = CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
-    CUevent *given_up = &vm->given_up.event;
+    CUevent *event = &vm->returned.event;
     bool possible = REAL(cuCtxRecordEvent) != NULL;
-    if (possible && REAL(cuEventCreate)(given_up, flags) != CUDA_SUCCESS)
-        *given_up = NULL;
+    if (possible && REAL(cuEventCreate)(event, flags) != CUDA_SUCCESS)
+        *event = NULL;
     atomic_store(&vm->fence.whole, possible);
 }
 
@@ -260,26 +260,26 @@ bool vm_fence_wait(struct vm *vm) {
     return wait_for(vm, all, vm_epoch(vm));
 }
 
-/* --- until PyTorch gave memory up --- */
+/* --- until PyTorch returned memory --- */
 
 /* The event comes after all work on what was idle at that epoch; a later one comes after it, too.
  */
-void vm_fence_given_up(struct vm *vm) {
+void vm_fence_returned(struct vm *vm) {
     struct question question = begin_asking(vm->context, vm->capturing);
     uint64_t epoch = vm_epoch(vm);
-    if (question.possible && vm->given_up.event &&
-        REAL(cuCtxRecordEvent)(vm->context, vm->given_up.event) == CUDA_SUCCESS)
-        atomic_store(&vm->given_up.epoch, epoch);
+    if (question.possible && vm->returned.event &&
+        REAL(cuCtxRecordEvent)(vm->context, vm->returned.event) == CUDA_SUCCESS)
+        atomic_store(&vm->returned.epoch, epoch);
     end_asking(&question);
 }
 
-static CUresult given_up(const struct vm *vm) {
-    return REAL(cuEventSynchronize)(vm->given_up.event);
+static CUresult returned(const struct vm *vm) {
+    return REAL(cuEventSynchronize)(vm->returned.event);
 }
 
-bool vm_fence_wait_given_up(struct vm *vm) {
-    uint64_t epoch = atomic_load(&vm->given_up.epoch);
-    return epoch > vm_fenced_epoch(vm) && wait_for(vm, given_up, epoch);
+bool vm_fence_wait_returned(struct vm *vm) {
+    uint64_t epoch = atomic_load(&vm->returned.epoch);
+    return epoch > vm_fenced_epoch(vm) && wait_for(vm, returned, epoch);
 }
 
 /* Most streams have nothing to do; only behind the work of the others an event is recorded. Where

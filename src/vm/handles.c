@@ -410,7 +410,7 @@ static struct stretch look_at(struct vm *vm, uint64_t address, uint64_t bytes) {
     return stretch;
 }
 
-/* Whether the device has memory for them: free, cached, or idle elsewhere. */
+/* The device has memory for them: free, cached, or idle elsewhere. */
 static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     struct room card = vm_room(vm, MEMINFO_KNOWN);
     lock_take(&vm->lock);

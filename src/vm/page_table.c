@@ -146,7 +146,7 @@ static size_t page_within(const struct page_segment *segment, uint64_t address, 
     return page != last / PAGE_BYTES && page < segment->page_count ? page : 0;
 }
 
-size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
+size_t page_table_guard(const struct page_segment *segment, uint64_t address, uint64_t bytes) {
     return page_within(segment, address, bytes, OVERREAD_BYTES);
 }
 
@@ -163,17 +163,17 @@ static void unlist(struct page_table *table, struct page *page) {
     *(page->older ? &page->older->newer : &list->oldest) = page->newer;
     *(page->newer ? &page->newer->older : &list->newest) = page->older;
     table->idle_pages[page->idle] -= page->npages;
-    table->unneeded_pages = min_u64(table->unneeded_pages, table->idle_pages[IDLE_RETAINED]);
+    table->unneeded_pages = min_u64(table->unneeded_pages, table->idle_pages[IDLE_RETURNED]);
     page->older = page->newer = NULL;
     page->idle = IDLE_NOT;
 }
 
-/* PyTorch may have given up a part of it: then it goes with that part. */
+/* PyTorch may have returned a part of it: then it goes with that part. */
 static enum page_idle list_of(const struct page *lead) {
     for (const struct page *page = lead; page < lead + lead->npages; page++)
         if (!page->attached || lead->segment->ended)
-            return IDLE_RETAINED;
-    return IDLE_ATTACHED;
+            return IDLE_RETURNED;
+    return IDLE_KEPT;
 }
 
 static void append(struct page_table *table, struct page *page, enum page_idle idle) {
@@ -208,7 +208,7 @@ static void relist_idle(struct page_table *table, struct page_segment *segment, 
 }
 
 static bool in_use(const struct page *page) {
-    return page->live || page->pinned || (page->behind && page->attached);
+    return page->live || page->pinned || (page->guards && page->attached);
 }
 
 /* Of a mapped extent one page more, or one less, is in use. */
@@ -250,32 +250,32 @@ void page_table_mark_live(struct page_table *table, struct page_segment *segment
     }
 }
 
-static void set_behind(struct page_table *table, struct page *page, uint32_t behind) {
+static void set_guards(struct page_table *table, struct page *page, uint32_t guards) {
     bool used = in_use(page);
-    page->behind = behind;
-    page->spare = false;
+    page->guards = guards;
+    page->droppable = false;
     follow_use(table, page, used);
 }
 
-void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t index,
-                            bool live) {
+void page_table_mark_guard(struct page_table *table, struct page_segment *segment, size_t index,
+                           bool live) {
     struct page *page = &segment->pages[index];
-    set_behind(table, page, live ? page->behind + 1 : (uint32_t)minus_u64(page->behind, 1));
+    set_guards(table, page, live ? page->guards + 1 : (uint32_t)minus_u64(page->guards, 1));
 }
 
-void page_table_note_spare(struct page_segment *segment, size_t page, uint64_t address,
-                           uint64_t bytes) {
+void page_table_note_droppable(struct page_segment *segment, size_t page, uint64_t address,
+                               uint64_t bytes) {
     bool alone = segment->range && bytes >= OWN_SEGMENT_BYTES &&
                  !page_within(segment, address, bytes, -bytes % PAGE_BYTES);
-    segment->pages[page].spare = alone && segment->pages[page].behind == 1;
+    segment->pages[page].droppable = alone && segment->pages[page].guards == 1;
 }
 
-void page_table_give_up_behind(struct page_table *table) {
+void page_table_drop_guards(struct page_table *table) {
     table->epoch++;
     for (size_t i = 0; i < table->segment_count; i++)
         for (size_t j = 0; j < table->segments[i]->page_count; j++)
-            if (table->segments[i]->pages[j].spare)
-                set_behind(table, &table->segments[i]->pages[j], 0);
+            if (table->segments[i]->pages[j].droppable)
+                set_guards(table, &table->segments[i]->pages[j], 0);
 }
 
 void page_table_pin(struct page_segment *segment, size_t first, size_t count) {
@@ -305,8 +305,8 @@ static void clear(struct page_table *table, struct page_segment *segment, size_t
         page->live = 0;
         page->pinned = false;
         follow_use(table, page, used);
-        while (i + 1 < segment->page_count && page[1].behind)
-            set_behind(table, page + 1, page[1].behind - 1);
+        while (i + 1 < segment->page_count && page[1].guards)
+            set_guards(table, page + 1, page[1].guards - 1);
     }
     relist_idle(table, segment, first, count);
 }
@@ -348,40 +348,40 @@ bool page_table_detach(struct page_table *table, struct page_segment *segment, s
     return true;
 }
 
-void page_table_retain_uncounted(struct page_table *table) {
+void page_table_return_uncounted(struct page_table *table) {
     table->epoch++;
     for (size_t size = 0; size < EXTENT_SIZES; size++) {
-        struct page *page = table->idle[IDLE_ATTACHED][size].oldest, *newer;
+        struct page *page = table->idle[IDLE_KEPT][size].oldest, *newer;
         for (; page; page = newer) {
             newer = page->newer;
             if (!page->segment->range || page->segment->counted)
                 continue;
             unlist(table, page);
-            append(table, page, IDLE_RETAINED);
+            append(table, page, IDLE_RETURNED);
         }
     }
 }
 
 /* --- segments that have ended --- */
 
-static void retain(struct page_table *table, struct page_segment *segment) {
-    segment->older = table->retained_newest;
+static void list_returned(struct page_table *table, struct page_segment *segment) {
+    segment->older = table->returned_newest;
     segment->newer = NULL;
-    *(table->retained_newest ? &table->retained_newest->newer : &table->retained_oldest) = segment;
-    table->retained_newest = segment;
-    table->retained_count++;
+    *(table->returned_newest ? &table->returned_newest->newer : &table->returned_oldest) = segment;
+    table->returned_newest = segment;
+    table->returned_count++;
 }
 
-static void unretain(struct page_table *table, struct page_segment *segment) {
-    *(segment->older ? &segment->older->newer : &table->retained_oldest) = segment->newer;
-    *(segment->newer ? &segment->newer->older : &table->retained_newest) = segment->older;
+static void unlist_returned(struct page_table *table, struct page_segment *segment) {
+    *(segment->older ? &segment->older->newer : &table->returned_oldest) = segment->newer;
+    *(segment->newer ? &segment->newer->older : &table->returned_newest) = segment->older;
     segment->older = segment->newer = NULL;
-    table->retained_count--;
+    table->returned_count--;
 }
 
 /* Its last page has gone. */
 static void goes(struct page_table *table, struct page_segment *segment) {
-    unretain(table, segment);
+    unlist_returned(table, segment);
     segment->newer = table->gone;
     table->gone = segment;
 }
@@ -406,7 +406,7 @@ void page_table_end(struct page_table *table, struct page_segment *segment) {
     segment->end_epoch = table->epoch;
     if (!segment->range)
         count_attached(table, segment, -(int64_t)segment->page_count);
-    retain(table, segment);
+    list_returned(table, segment);
     if (!segment->filled_count)
         goes(table, segment);
 }
@@ -418,13 +418,13 @@ static bool can_revive(const struct page_table *table, const struct page_segment
 
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order) {
-    struct page_segment *segment = table->retained_newest;
+    struct page_segment *segment = table->returned_newest;
     while (segment && (segment->range || segment->bytes != bytes ||
                        !can_revive(table, segment, stream, in_order)))
         segment = segment->older;
     if (!segment)
         return NULL;
-    unretain(table, segment);
+    unlist_returned(table, segment);
     segment->ended = false;
     segment->stream = stream;
     relist_idle(table, segment, 0, segment->page_count);

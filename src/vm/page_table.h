@@ -21,19 +21,18 @@ static inline size_t extent_size_index(size_t npages) {
 /* BUSY: some thread is mapping or unmapping it outside the lock; no other may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
 
-/* Idle extents are listed by what PyTorch thinks of their addresses. ATTACHED: PyTorch's allocator
- * keeps all of it in its cache. RETAINED: it has given up some of it (empty_cache, a freed
- * segment). */
-enum page_idle { IDLE_NOT, IDLE_ATTACHED, IDLE_RETAINED, IDLE_LISTS };
+/* Idle extents are listed by what PyTorch thinks of their addresses. KEPT: PyTorch's allocator has
+ * all of it in its cache. RETURNED: it has given some of it back (empty_cache, a freed segment). */
+enum page_idle { IDLE_NOT, IDLE_KEPT, IDLE_RETURNED, IDLE_LISTS };
 
 struct page {
     uint64_t handle;            /* physical memory, 0: none */
-    uint64_t idle_epoch;        /* when its last live block went, or PyTorch gave it up */
+    uint64_t idle_epoch;        /* when its last live block went, or PyTorch returned it */
     uint64_t idle_ns;           /* the table's clock then */
     struct page *older, *newer; /* in the list of idle extents */
     struct page_segment *segment;
     uint32_t live;   /* blocks that reach into it */
-    uint32_t behind; /* blocks that end right before it: see OVERREAD_BYTES */
+    uint32_t guards; /* so many blocks, which end right before it: see OVERREAD_BYTES */
     uint16_t npages; /* of the first page of an extent: how many it has; else 0 */
     uint16_t back;   /* in an extent: so far behind its first page */
     uint16_t used;   /* of the first page of an extent: its pages that are live or pinned */
@@ -42,16 +41,16 @@ struct page {
     bool pinned;     /* never idle again: captured graphs replay without telling */
     bool attached;   /* may hold blocks; in a segment of our own all pages are */
     bool opening;    /* another device is being let in: it must stay mapped */
-    bool spare;      /* what is `behind` here may go before a request is refused */
+    bool droppable;  /* it need not guard before a request is refused */
     uint8_t open_to; /* so many of the devices that may access our memory */
 };
 
 struct page_segment {
     uint64_t address, bytes;
     uint64_t stream;
-    bool ended; /* PyTorch has given it back: it is retained, and goes with its last page */
+    bool ended; /* PyTorch has given it back: it is returned, and goes with its last page */
     uint64_t end_epoch;
-    struct page_segment *older, *newer; /* among the retained */
+    struct page_segment *older, *newer; /* among the returned */
     size_t filled_count;                /* pages that are not empty */
     bool range;   /* the addresses are reserved elsewhere: blocks live only where it is attached */
     bool counted; /* what is attached counts as reserved; of our own segments all does */
@@ -72,13 +71,13 @@ struct page_table {
     uint64_t now_ns;       /* the clock: the caller sets it before pages may become idle */
     uint64_t epoch;        /* grows with every page that becomes idle */
     uint64_t fenced_epoch; /* the GPU has finished with what was idle then or before */
-    struct page_segment *retained_oldest, *retained_newest; /* ended, and not yet empty */
+    struct page_segment *returned_oldest, *returned_newest; /* ended, and not yet empty */
     struct page_segment *gone;                              /* ended and empty, linked by newer */
-    size_t retained_count;                                  /* of segments */
+    size_t returned_count;                                  /* of segments */
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
-    uint64_t unneeded_pages; /* retained, of which so many were idle ever since the latest look */
+    uint64_t unneeded_pages; /* returned, of which so many were idle ever since the latest look */
 };
 
 /* Makes sure of the books for one more segment or range of so many bytes. False: no memory. */
@@ -100,7 +99,7 @@ bool page_table_attach(struct page_table *table, struct page_segment *segment, s
                        size_t count);
 
 /* They may not any more: nothing lives there or is pinned, whatever did or was. An idle extent that
- * reaches there is retained from now on, and stays mapped. False: one of them is not attached. */
+ * reaches there is returned from now on, and stays mapped. False: one of them is not attached. */
 bool page_table_detach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
 
@@ -117,13 +116,13 @@ size_t page_table_npages(const struct page_segment *segment, uint64_t address, u
 uint64_t page_address(const struct page *page);
 
 /* Kernels read a little past the end of their tensors, and PyTorch alone has memory there as far as
- * its segment goes. So the page behind a block that ends so near to it is in use while the block
+ * its segment goes. So the page behind a block that ends so near to it is its guard while the block
  * lives, where it is attached. What the threads of a block load together fits into shared memory:
  * at most 227 KiB (CUDA Programming Guide, compute capability 9.0 and 10.0). */
 enum { OVERREAD_BYTES = 256 << 10 };
 
 /* That page; 0: there is none, or it is the block's own. */
-size_t page_table_behind(const struct page_segment *segment, uint64_t address, uint64_t bytes);
+size_t page_table_guard(const struct page_segment *segment, uint64_t address, uint64_t bytes);
 
 /* Without expandable segments PyTorch takes a segment of its own for so large a block, rounded up
  * to 2 MiB (kMinLargeAlloc and kRoundLarge of CUDACachingAllocator.cpp), and has nothing behind
@@ -132,13 +131,13 @@ size_t page_table_behind(const struct page_segment *segment, uint64_t address, u
 enum { OWN_SEGMENT_BYTES = 10 << 20 };
 
 /* A live block ends right before the page now, or no longer. */
-void page_table_mark_behind(struct page_table *table, struct page_segment *segment, size_t page,
-                            bool live);
+void page_table_mark_guard(struct page_table *table, struct page_segment *segment, size_t page,
+                           bool live);
 
-/* The block is complete: its page behind it may be given up. Then all of these are. */
-void page_table_note_spare(struct page_segment *segment, size_t page, uint64_t address,
-                           uint64_t bytes);
-void page_table_give_up_behind(struct page_table *table);
+/* The block is complete: its guard may be dropped. Then all of these are. */
+void page_table_note_droppable(struct page_segment *segment, size_t page, uint64_t address,
+                               uint64_t bytes);
+void page_table_drop_guards(struct page_table *table);
 
 /* A live block reaches into the pages now, or no longer; those that are not attached are not ours.
  */
@@ -155,17 +154,17 @@ void page_table_pin(struct page_segment *segment, size_t first, size_t count);
 void page_table_pin_live(struct page_table *table);
 
 /* The segment's owner has given it back, or the range's, of which nothing is attached: what is
- * mapped is retained, whatever lived in it or pinned it, until its last page has gone. */
+ * mapped is returned, whatever lived in it or pinned it, until its last page has gone. */
 void page_table_end(struct page_table *table, struct page_segment *segment);
 
-/* A retained segment (no range) of that size is its owner's again, with what is mapped there: the
+/* A returned segment (no range) of that size is its owner's again, with what is mapped there: the
  * one that ended last of those of the same stream, if `in_order` (work of the new owner comes after
  * that of the old one), else one that the GPU has finished with. NULL: none. */
 struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
                                        bool in_order);
 
-/* Idle pages in ranges that do not count go to the retained list: their owner has given them up. */
-void page_table_retain_uncounted(struct page_table *table);
+/* Idle pages in ranges that do not count are returned. */
+void page_table_return_uncounted(struct page_table *table);
 
 /* The stream has been destroyed: another one may have its handle. */
 void page_table_stream_gone(struct page_table *table, uint64_t stream);
@@ -224,7 +223,7 @@ bool page_table_try_victim(struct page_table *table, struct page *page);
  */
 uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle list);
 
-/* Looks at what is retained: returns how many pages of it no block has needed since the latest
+/* Looks at what is returned: returns how many pages of it no block has needed since the latest
  * look, whichever they are. */
 size_t page_table_unneeded(struct page_table *table);
 

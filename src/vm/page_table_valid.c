@@ -3,13 +3,13 @@
 #include "vm/page_table.h"
 
 struct sums {
-    size_t mapped, idle, listed, attached, reserved, retained, gone;
+    size_t mapped, idle, listed, attached, reserved, returned, gone;
 };
 
 static size_t used_in(const struct page *lead) {
     size_t used = 0;
     for (const struct page *page = lead; page < lead + lead->npages; page++)
-        used += page->live || page->pinned || (page->behind && page->attached);
+        used += page->live || page->pinned || (page->guards && page->attached);
     return used;
 }
 
@@ -40,7 +40,7 @@ static bool segment_is_valid(const struct page_segment *segment, struct sums *su
         sums->attached += attached;
         sums->reserved += attached && (!segment->range || segment->counted);
     }
-    sums->retained += segment->ended && filled;
+    sums->returned += segment->ended && filled;
     sums->gone += segment->ended && !filled;
     return filled == segment->filled_count;
 }
@@ -52,17 +52,17 @@ static bool is_attached(const struct page *lead) {
     return attached;
 }
 
-/* The longest idle first, each in the list of its size. What its owner has given up may be retained
+/* The longest idle first, each in the list of its size. In a pool idle memory may be returned
  * though it is attached. */
 static bool list_is_valid(const struct page_table *table, enum page_idle idle, size_t size,
                           struct sums *sums) {
     const struct page_list *list = &table->idle[idle][size];
     uint64_t epoch = 0, idle_ns = 0;
     for (const struct page *page = list->oldest; page; page = page->newer) {
-        bool given_up = !is_attached(page) || (page->segment->range && !page->segment->counted);
+        bool returned = !is_attached(page) || (page->segment->range && !page->segment->counted);
         if (page->idle != idle || page->idle_epoch < epoch || page->idle_ns < idle_ns ||
             page->npages != extent_npages(size) || (page->newer && page->newer->older != page) ||
-            (idle == IDLE_RETAINED ? !given_up : !is_attached(page)))
+            (idle == IDLE_RETURNED ? !returned : !is_attached(page)))
             return false;
         epoch = page->idle_epoch;
         idle_ns = page->idle_ns;
@@ -71,17 +71,17 @@ static bool list_is_valid(const struct page_table *table, enum page_idle idle, s
     return list->newest ? !list->newest->newer : !list->oldest;
 }
 
-static bool retained_are_valid(const struct page_table *table, const struct sums *sums) {
-    size_t retained = 0, gone = 0;
+static bool returned_are_valid(const struct page_table *table, const struct sums *sums) {
+    size_t returned = 0, gone = 0;
     uint64_t epoch = 0;
-    for (const struct page_segment *s = table->retained_oldest; s; s = s->newer, retained++) {
+    for (const struct page_segment *s = table->returned_oldest; s; s = s->newer, returned++) {
         if (!s->ended || s->end_epoch < epoch || (s->newer && s->newer->older != s))
             return false;
         epoch = s->end_epoch;
     }
     for (const struct page_segment *s = table->gone; s; s = s->newer)
         gone++;
-    return retained == table->retained_count && retained == sums->retained && gone == sums->gone;
+    return returned == table->returned_count && returned == sums->returned && gone == sums->gone;
 }
 
 bool page_table_is_valid(const struct page_table *table) {
@@ -93,13 +93,13 @@ bool page_table_is_valid(const struct page_table *table) {
             !segment_is_valid(segment, &sums))
             return false;
     }
-    for (size_t idle = IDLE_ATTACHED; idle < IDLE_LISTS; idle++)
+    for (size_t idle = IDLE_KEPT; idle < IDLE_LISTS; idle++)
         for (size_t size = 0; size < EXTENT_SIZES; size++)
             if (!list_is_valid(table, (enum page_idle)idle, size, &sums))
                 return false;
-    return retained_are_valid(table, &sums) && sums.mapped == table->mapped_pages &&
-           sums.idle == table->idle_pages[IDLE_ATTACHED] + table->idle_pages[IDLE_RETAINED] &&
+    return returned_are_valid(table, &sums) && sums.mapped == table->mapped_pages &&
+           sums.idle == table->idle_pages[IDLE_KEPT] + table->idle_pages[IDLE_RETURNED] &&
            sums.attached == table->attached_pages && sums.listed == sums.idle &&
-           table->unneeded_pages <= table->idle_pages[IDLE_RETAINED] &&
+           table->unneeded_pages <= table->idle_pages[IDLE_RETURNED] &&
            sums.reserved == table->reserved_pages;
 }

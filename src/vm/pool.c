@@ -84,7 +84,7 @@ static CUcontext context_of(uint64_t stream) {
     return context;
 }
 
-/* Whether the engine can follow the stream; from then on it does. */
+/* The engine can follow the stream; from then on it does. */
 static bool is_ours(struct pool *pool, uint64_t stream) {
     if (stream > STREAM_PER_THREAD && vm_stream_known(pool->vm, stream))
         return true;

@@ -125,6 +125,6 @@ uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle
 
 size_t page_table_unneeded(struct page_table *table) {
     size_t pages = table->unneeded_pages;
-    table->unneeded_pages = table->idle_pages[IDLE_RETAINED];
+    table->unneeded_pages = table->idle_pages[IDLE_RETURNED];
     return pages;
 }

@@ -3,6 +3,22 @@
  * the program can use it, and can be unmapped when no live block reaches into them and the GPU has
  * finished with them. Addresses never change.
  *
+ * A page:
+ *
+ *     EMPTY --commit--> LIVE --last block freed--> KEPT --PyTorch frees the address--> RETURNED
+ *       ^                ^---- block comes again ---'                                      |
+ *       |                ^---- same addresses, or the segment, come again -----------------'
+ *       '-- KEPT or RETURNED, unmapped once the GPU is past it; the handle stays for a moment in
+ * the cache, for the next block, then goes to the driver
+ *
+ * LIVE is a page that a block reaches into, or that is its guard (the page right behind it), or
+ * pinned by a capture; KEPT lies in PyTorch's cache. Memory is physical in units of extents, which
+ * change state as one: one page LIVE, all are. While a thread maps or unmaps an extent without the
+ * lock it is BUSY, and no other thread touches it.
+ *
+ * Invariant: a page that a live block reaches into has memory, and keeps it until the block is free
+ * and the GPU has been found to be past all that it was given before that.
+ *
  * One engine a device. Any thread may call, with any context current but where said; no lock is
  * held across a driver call. A page that one thread is unmapping while another needs it is waited
  * for (microseconds; the unmapping thread waits for none). While anything is captured the GPU is
@@ -25,7 +41,7 @@ struct vm_figures {
                                  of ranges that count */
     uint64_t mapped_bytes;    /* physical memory behind segments, ended ones included */
     uint64_t idle_bytes;      /* mapped, and no live block reaches into that extent */
-    uint64_t retained_bytes;  /* of idle_bytes: PyTorch has given it up */
+    uint64_t returned_bytes;  /* of idle_bytes: PyTorch has returned it */
     uint64_t cached_bytes;    /* physical memory cached for the next block */
     uint64_t in_flight_bytes; /* of what is mapped or cached: leaving its place, or to the driver */
     uint64_t physical_bytes;  /* all that the driver has given of the device's */
@@ -60,11 +76,11 @@ bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 void vm_spill_decay(struct vm *vm);
 
 /* Address space for a segment, for who has asked whether it could be backed; 0: the driver refused.
- * A retained segment of the same size comes back without a call into the driver. bytes is a
+ * A returned segment of the same size comes back without a call into the driver. bytes is a
  * multiple of 2 MiB. The device's context is current. */
 uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream);
 
-/* Ends a segment, in which no block lives. Does not wait: the segment is retained, its pages are
+/* Ends a segment, in which no block lives. Does not wait: the segment is returned, its pages are
  * idle like others; its addresses go when the last one has gone. False: not one of ours. */
 bool vm_unreserve(struct vm *vm, uint64_t address);
 
@@ -82,7 +98,7 @@ bool vm_range_prepare(struct vm *vm, uint64_t bytes);
  * in none, it is another's, or no memory for the books. */
 bool vm_range_claim(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* The program gives up the range. ENDED: the engine keeps the addresses, and frees them when the
+/* The program returns the range. ENDED: the engine keeps the addresses, and frees them when the
  * last page there has gone. IN_USE: not all attachments have ended. */
 enum vm_range_end { VM_RANGE_NOT_OURS, VM_RANGE_IN_USE, VM_RANGE_ENDED };
 enum vm_range_end vm_range_end(struct vm *vm, uint64_t address);
@@ -96,7 +112,7 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes);
  * as it is on a segment that belongs to one stream. False: it is not attached. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* Whether so much more could be backed by physical memory if all idle pages were taken. The
+/* True: so much more could be backed by physical memory if all idle pages were taken. The
  * device's context is current. */
 bool vm_could_back(struct vm *vm, uint64_t bytes);
 
@@ -115,7 +131,7 @@ void vm_ask_context(struct vm *vm);
  * counts. The device's context is current. */
 void vm_stream_add(struct vm *vm, uint64_t stream);
 
-/* Whether it is followed by itself, and not about to be destroyed. False where too many are. */
+/* True: it is followed by itself, and not about to be destroyed. False where too many are. */
 bool vm_stream_known(struct vm *vm, uint64_t stream);
 
 /* Another device may access this one's memory from now on (peer access was enabled): all mapped
@@ -134,7 +150,7 @@ uint64_t vm_fenced_epoch(struct vm *vm);
  * attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
-/* What the driver said when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
+/* The driver's answer when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
  * what means something else and is to be passed on as it is. */
 int vm_refusal(void);
 
@@ -152,7 +168,7 @@ struct vm_location {
 };
 bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place);
 
-/* Whether the address lies in a segment of ours, or in what is attached of a range. */
+/* True: the address lies in a segment of ours, or in what is attached of a range. */
 bool vm_owns(struct vm *vm, uint64_t address);
 
 /* Gives up to `bytes` of idle and cached memory back to the driver, as far as the GPU has finished
@@ -166,20 +182,20 @@ uint64_t vm_reclaim(struct vm *vm, uint64_t bytes);
 uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes);
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes);
 
-/* All goes that PyTorch has given up, and what is cached. Waits for the GPU for a tenth of a second
+/* All goes that PyTorch has returned, and what is cached. Waits for the GPU for a tenth of a second
  * at most. */
-void vm_reclaim_given_up(struct vm *vm);
+void vm_reclaim_returned(struct vm *vm);
 
-/* A stream-ordered pool was trimmed: PyTorch has given up what is idle there. */
+/* A stream-ordered pool was trimmed: what is idle there is returned. */
 void vm_trim(struct vm *vm);
 
 /* How old idle memory may get. */
 struct decay_limits {
-    uint64_t attached_ns;    /* what PyTorch's allocator keeps in its cache: idle for so long, */
-    uint64_t attached_bytes; /* and at most so much of it goes */
-    uint64_t retained_ns;    /* what PyTorch has given up: as much as it has not needed for so long;
-                                and handles cached for so long. All of it, where PyTorch has neither
-                                taken nor given up memory for so long */
+    uint64_t kept_ns;     /* what PyTorch's allocator keeps in its cache: idle for so long, */
+    uint64_t kept_bytes;  /* and at most so much of it goes */
+    uint64_t returned_ns; /* what PyTorch has returned: as much as it has not needed for so long;
+                             and handles cached for so long. All of it, where PyTorch has neither
+                             taken nor returned memory for so long */
 };
 
 /* When the next memory gets too old; UINT64_MAX: none does. Calls no driver. */
@@ -187,14 +203,14 @@ uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits);
 
 /* Bytes that vm_decay gave back to the driver, of each kind. */
 struct decayed {
-    uint64_t attached_bytes, retained_bytes;
+    uint64_t kept_bytes, returned_bytes;
 };
 
 /* Memory that is too old by now goes back to the driver, as far as the GPU has finished with it.
  * Never during a capture. For our own thread: it may wait for the GPU. */
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns);
 
-/* While a thread reads the card nothing goes back to the driver because it is old. They nest. */
+/* Suspends decay while free memory is queried. Nests. */
 void vm_reading_begins(struct vm *vm);
 void vm_reading_ends(struct vm *vm);
 

@@ -103,8 +103,8 @@ struct vm {
     struct streams streams;
     struct peers peers;
     struct vm_figures figures;
-    uint64_t looked_ns;       /* when what is retained was last looked at: page_table_unneeded */
-    uint64_t moved_ns;        /* when PyTorch last gave memory up, or took such memory again */
+    uint64_t looked_ns;       /* when what is returned was last looked at: page_table_unneeded */
+    uint64_t moved_ns;        /* when PyTorch last returned memory, or took such memory again */
     size_t in_flight;         /* pages losing their place, or on their way to the driver */
     uint64_t landed;          /* how often one has arrived */
     struct bell arrived;      /* a page is BUSY no more, or memory has come back */
@@ -116,10 +116,10 @@ struct vm {
     struct {
         CUevent event; /* NULL: the driver does not tell of a whole context */
         _Atomic uint64_t epoch;
-    } given_up; /* when PyTorch last did so by a cudaFree */
+    } returned; /* when PyTorch last did so by a cudaFree */
 };
 
-/* The clock goes on; and PyTorch takes memory or gives it up. The lock is held. */
+/* The clock goes on; and PyTorch takes memory or returns it. The lock is held. */
 static inline void vm_set_clock(struct vm *vm, uint64_t now_ns) {
     vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
 }
@@ -130,7 +130,7 @@ static inline void vm_note_move(struct vm *vm, uint64_t now_ns) {
 
 /* The lock is held. */
 static inline size_t vm_idle_pages(const struct vm *vm) {
-    return vm->table.idle_pages[IDLE_ATTACHED] + vm->table.idle_pages[IDLE_RETAINED];
+    return vm->table.idle_pages[IDLE_KEPT] + vm->table.idle_pages[IDLE_RETURNED];
 }
 
 static inline void vm_called(struct vm *vm) {
@@ -169,7 +169,7 @@ uint64_t vm_find_page(struct vm *vm, size_t missing);
 /* An extent from the driver, before which cached memory goes back; 0: it has none. */
 uint64_t vm_take_new(struct vm *vm, size_t npages);
 
-/* Whether pages have become idle since the GPU was last found to have finished. */
+/* True: pages have become idle since the GPU was last found to have finished. */
 bool vm_newly_idle(struct vm *vm);
 
 /* access.c. Lets the devices in to so many pages from the first on, all of which are in use: those
@@ -188,7 +188,7 @@ bool vm_lacks_memory(void); /* no such has been noted since: */
 void vm_refusal_forget(void);
 
 /* Before a request is refused: see OWN_SEGMENT_BYTES of page_table.h. */
-void vm_give_up_behind(struct vm *vm);
+void vm_drop_guards(struct vm *vm);
 
 /* The addresses of segments that have ended go back once nothing is mapped there. */
 void vm_sweep(struct vm *vm);
@@ -230,10 +230,10 @@ size_t vm_cache_decay(struct vm *vm, size_t want);
  * waited for. */
 bool vm_fence_wait(struct vm *vm);
 
-/* PyTorch gives memory up by a cudaFree, which alone would wait for all that the GPU was given so
+/* PyTorch returns memory by a cudaFree, which alone would wait for all that the GPU was given so
  * far. Waits for just that, not for what came since. False: it cannot be waited for. */
-void vm_fence_given_up(struct vm *vm);
-bool vm_fence_wait_given_up(struct vm *vm);
+void vm_fence_returned(struct vm *vm);
+bool vm_fence_wait_returned(struct vm *vm);
 
 /* As vm_fence_wait, for a tenth of a second at most, and only where events tell: where there is
  * memory still, and the GPU's work may be waiting for this thread. */
@@ -246,15 +246,14 @@ void vm_fence_poll(struct vm *vm, bool may_wait);
 /* The same without waiting for the GPU, though another thread is asking just now. */
 void vm_fence_poll_in_turn(struct vm *vm);
 
-/* Whether unmapping would hold no thread up: it never does, or the GPU has nothing to do just now.
- */
+/* True: unmapping would hold no thread up, for it never does, or the GPU has nothing to do now. */
 bool vm_may_unmap(struct vm *vm);
 
 /* handles.c. Handles of host memory carry a mark; the real one is what the driver knows. */
 bool vm_is_spilled(uint64_t handle);
 uint64_t vm_real_handle(uint64_t handle);
 
-/* Whether there may be one more page of host memory; gets it, 0: there is none. */
+/* True: there may be one more page of host memory; gets it, 0: there is none. */
 bool vm_may_spill(struct vm *vm);
 uint64_t vm_spill(struct vm *vm);
 

@@ -56,7 +56,7 @@ enum page_idle list_of(const struct model_segment *segment, size_t i) {
     if (!is_idle(segment, i))
         return IDLE_NOT;
     bool given_up = page->given_up && page->given_up == idle_since(segment, i).epoch;
-    return attached && !given_up ? IDLE_ATTACHED : IDLE_RETAINED;
+    return attached && !given_up ? IDLE_KEPT : IDLE_RETURNED;
 }
 
 bool is_fenced(const struct model_segment *segment, size_t i) {
@@ -110,7 +110,7 @@ void compare(void) {
     assert_int_equal(self.table.attached_pages, sums.attached);
     assert_int_equal(self.table.reserved_pages, sums.reserved);
     assert_int_equal(self.table.mapped_pages, sums.mapped);
-    for (enum page_idle list = IDLE_ATTACHED; list < IDLE_LISTS; list++) {
+    for (enum page_idle list = IDLE_KEPT; list < IDLE_LISTS; list++) {
         assert_int_equal(self.table.idle_pages[list], sums.idle[list]);
         assert_int_equal(page_table_idle_since_ns(&self.table, list), sums.oldest_ns[list]);
     }

@@ -29,13 +29,13 @@ static void nothing_goes_before_the_gpu_has_finished(void **state) {
     page_table_mark_idle(&table, segment, 0, 2);
     uint64_t first = table.epoch;
     page_table_mark_idle(&table, segment, 2, 2);
-    assert_int_equal(take(&table, IDLE_ATTACHED, 4, out), 0);
+    assert_int_equal(take(&table, IDLE_KEPT, 4, out), 0);
     table.fenced_epoch = first;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 4, out), 2);
+    assert_int_equal(take(&table, IDLE_KEPT, 4, out), 2);
     assert_ptr_equal(out[0], &segment->pages[0]);
     assert_ptr_equal(out[1], &segment->pages[1]);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 1, out), 1);
+    assert_int_equal(take(&table, IDLE_KEPT, 1, out), 1);
     assert_ptr_equal(out[0], &segment->pages[2]);
 }
 
@@ -48,7 +48,7 @@ static void a_page_used_again_starts_anew(void **state) {
     table.fenced_epoch = table.epoch;
     page_table_mark_live(&table, segment, 0, 1);
     page_table_mark_idle(&table, segment, 0, 1);
-    assert_int_equal(take(&table, IDLE_ATTACHED, 2, out), 1);
+    assert_int_equal(take(&table, IDLE_KEPT, 2, out), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_unmapped(&table, out[0]);
     assert_true(page_table_is_valid(&table));
@@ -62,10 +62,10 @@ static void a_block_of_two_is_live_until_both_have_gone(void **state) {
     page_table_mark_live(&table, segment, 0, 1);
     page_table_mark_idle(&table, segment, 0, 1);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 1, out), 0);
+    assert_int_equal(take(&table, IDLE_KEPT, 1, out), 0);
     page_table_mark_idle(&table, segment, 0, 1);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 1, out), 1);
+    assert_int_equal(take(&table, IDLE_KEPT, 1, out), 1);
 }
 
 static void a_retained_segment_comes_back_with_its_pages(void **state) {
@@ -76,7 +76,7 @@ static void a_retained_segment_comes_back_with_its_pages(void **state) {
     segment->stream = 7;
     page_table_end(&table, segment);
     assert_int_equal(table.reserved_pages, 0);
-    assert_int_equal(table.idle_pages[IDLE_RETAINED], 2);
+    assert_int_equal(table.idle_pages[IDLE_RETURNED], 2);
     assert_null(page_table_revive(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
     assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
     assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, false));
@@ -85,15 +85,15 @@ static void a_retained_segment_comes_back_with_its_pages(void **state) {
     segment->stream = 7;
     assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 7, true), segment);
     assert_int_equal(table.reserved_pages, 2);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 2);
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 2);
     assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, true));
     page_table_end(&table, segment);
     table.fenced_epoch = table.epoch;
     assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 8, false), segment);
     page_table_end(&table, segment);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 2, out), 0);
-    assert_int_equal(take(&table, IDLE_RETAINED, 2, out), 2);
+    assert_int_equal(take(&table, IDLE_KEPT, 2, out), 0);
+    assert_int_equal(take(&table, IDLE_RETURNED, 2, out), 2);
     page_table_unmapped(&table, out[0]);
     assert_null(page_table_ended(&table));
     page_table_unmapped(&table, out[1]);
@@ -123,14 +123,14 @@ static void a_large_extent_is_live_while_any_of_it_is(void **state) {
     struct page *out[4];
     (void)state;
     struct page_segment *segment = extents(&table, (size_t[]){4, 10}, 2);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 14);
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 14);
     page_table_mark_live(&table, segment, 3, 2); /* the end of one, the begin of the other */
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 0);
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 0);
     page_table_mark_live(&table, segment, 10, 24);
     page_table_mark_idle(&table, segment, 3, 2);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 4);
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 4);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 20, out), 1);
+    assert_int_equal(take(&table, IDLE_KEPT, 20, out), 1);
     assert_ptr_equal(out[0], &segment->pages[0]);
     page_table_mark_live(&table, segment, 1, 2); /* while it is on its way */
     page_table_unmapped(&table, out[0]);
@@ -142,7 +142,7 @@ static void a_large_extent_is_live_while_any_of_it_is(void **state) {
     assert_true(page_table_is_valid(&table));
     page_table_mark_idle(&table, segment, 1, 2);
     page_table_mark_idle(&table, segment, 10, 24);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 14);
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 14);
     assert_true(page_table_is_valid(&table));
 }
 
@@ -169,7 +169,7 @@ static void no_more_is_taken_than_must_be(void **state) {
         size_t first[4] = {0};
         for (size_t i = 1; i < cases[c].count; i++)
             first[i] = first[i - 1] + cases[c].npages[i - 1];
-        assert_int_equal(take(&table, IDLE_ATTACHED, cases[c].want, out), cases[c].picked);
+        assert_int_equal(take(&table, IDLE_KEPT, cases[c].want, out), cases[c].picked);
         for (size_t i = 0; i < cases[c].picked; i++)
             assert_ptr_equal(out[i], &segment->pages[first[cases[c].expected[i]]]);
         assert_true(page_table_is_valid(&table));
@@ -184,12 +184,12 @@ static void pinned_pages_stay_until_the_segment_ends(void **state) {
     page_table_pin(segment, 0, 1);
     page_table_mark_idle(&table, segment, 0, 2);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_ATTACHED, 2, out), 1);
+    assert_int_equal(take(&table, IDLE_KEPT, 2, out), 1);
     assert_ptr_equal(out[0], &segment->pages[1]);
     page_table_end(&table, segment);
-    assert_int_equal(take(&table, IDLE_RETAINED, 2, out), 0);
+    assert_int_equal(take(&table, IDLE_RETURNED, 2, out), 0);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(take(&table, IDLE_RETAINED, 2, out), 1);
+    assert_int_equal(take(&table, IDLE_RETURNED, 2, out), 1);
     assert_null(page_table_ended(&table));
     page_table_unmapped(&table, &segment->pages[0]);
     page_table_unmapped(&table, &segment->pages[1]);
@@ -244,20 +244,20 @@ static void what_pytorch_gives_up_is_retained_until_it_is_attached_again(void **
     (void)state;
     struct page_segment *range = mapped_range(&table, GIB, 4, true);
     const struct page *extent = &range->pages[0];
-    assert_int_equal(extent->idle, IDLE_ATTACHED);
+    assert_int_equal(extent->idle, IDLE_KEPT);
     assert_int_equal(extent->idle_ns, 5);
     table.now_ns = 7;
     assert_true(page_table_detach(&table, range, 0, 3)); /* all of it goes with a part */
-    assert_int_equal(extent->idle, IDLE_RETAINED);
+    assert_int_equal(extent->idle, IDLE_RETURNED);
     assert_int_equal(extent->idle_ns, 7);
     assert_true(page_table_attach(&table, range, 1, 2));
-    assert_int_equal(extent->idle, IDLE_RETAINED);
+    assert_int_equal(extent->idle, IDLE_RETURNED);
     table.now_ns = 9;
     assert_true(page_table_attach(&table, range, 0, 1));
-    assert_int_equal(extent->idle, IDLE_ATTACHED);
+    assert_int_equal(extent->idle, IDLE_KEPT);
     assert_int_equal(extent->idle_ns, 9);
-    assert_int_equal(page_table_idle_since_ns(&table, IDLE_ATTACHED), 9);
-    assert_int_equal(page_table_idle_since_ns(&table, IDLE_RETAINED), UINT64_MAX);
+    assert_int_equal(page_table_idle_since_ns(&table, IDLE_KEPT), 9);
+    assert_int_equal(page_table_idle_since_ns(&table, IDLE_RETURNED), UINT64_MAX);
     assert_true(page_table_is_valid(&table));
 }
 
@@ -267,13 +267,13 @@ static void what_a_trimmed_pool_has_idle_is_retained_until_a_block_comes(void **
     (void)state;
     struct page_segment *range = mapped_range(&table, GIB, 4, true);
     struct page_segment *pool = mapped_range(&table, 2 * GIB, 2, false);
-    page_table_retain_uncounted(&table);
-    assert_int_equal(range->pages[0].idle, IDLE_ATTACHED);
-    assert_int_equal(pool->pages[0].idle, IDLE_RETAINED);
+    page_table_return_uncounted(&table);
+    assert_int_equal(range->pages[0].idle, IDLE_KEPT);
+    assert_int_equal(pool->pages[0].idle, IDLE_RETURNED);
     assert_true(page_table_is_valid(&table));
     page_table_mark_live(&table, pool, 0, 1);
     page_table_mark_idle(&table, pool, 0, 1);
-    assert_int_equal(pool->pages[0].idle, IDLE_ATTACHED);
+    assert_int_equal(pool->pages[0].idle, IDLE_KEPT);
 }
 
 static void only_what_has_been_idle_for_long_enough_is_taken(void **state) {
@@ -285,8 +285,8 @@ static void only_what_has_been_idle_for_long_enough_is_taken(void **state) {
     table.now_ns = 8;
     page_table_mark_idle(&table, segment, 1, 1);
     table.fenced_epoch = table.epoch;
-    assert_int_equal(page_table_idle_since_ns(&table, IDLE_ATTACHED), 5);
-    struct victims victims = {.list = IDLE_ATTACHED, .want = 4, .idle_since_ns = 4};
+    assert_int_equal(page_table_idle_since_ns(&table, IDLE_KEPT), 5);
+    struct victims victims = {.list = IDLE_KEPT, .want = 4, .idle_since_ns = 4};
     assert_int_equal(page_table_victims(&table, &victims, out, 4), 0);
     victims.idle_since_ns = 7;
     assert_int_equal(page_table_victims(&table, &victims, out, 4), 1);
@@ -312,7 +312,7 @@ static void what_is_live_and_not_there_yet_is_taken_back(void **state) {
     page_table_mapped(&table, segment->pages, 8);
     assert_int_equal(segment->pages[0].used, 1);
     page_table_mark_idle(&table, segment, 0, 3);
-    assert_int_equal(table.idle_pages[IDLE_ATTACHED], 1);
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 1);
     assert_true(page_table_is_valid(&table));
 }
 

@@ -238,7 +238,7 @@ static struct extents extents_that_may_go(const struct victims *victims) {
 static struct victims any_victims(void) {
     uint64_t young_ns = below(2) ? 0 : below(1 + min_u64(self.now.ns, 400));
     return (struct victims){
-        .list = below(2) ? IDLE_ATTACHED : IDLE_RETAINED,
+        .list = below(2) ? IDLE_KEPT : IDLE_RETURNED,
         .want = below(below(2) ? 4 : 80),
         .idle_since_ns = young_ns ? self.now.ns - young_ns : UINT64_MAX,
     };
@@ -294,11 +294,11 @@ static void fence(void) {
 
 /* The owner of all that does not count. */
 static void give_up(void) {
-    page_table_retain_uncounted(&self.table);
+    page_table_return_uncounted(&self.table);
     self.now.epoch++;
     for (struct model_segment *s = self.segments; s < self.segments + SEGMENTS; s++)
         for (size_t i = 0; s->present && s->range && !s->counted && i < s->count; i++) {
-            if (list_of(s, i) != IDLE_ATTACHED)
+            if (list_of(s, i) != IDLE_KEPT)
                 continue;
             s->pages[i].idle_since = self.now;
             s->pages[i].given_up = self.now.epoch;
@@ -443,12 +443,12 @@ static void random_operations_agree_with_the_model(void **state) {
     }
     print_message("%zu and %zu picked (%zu large), %zu pinned, %zu ended, %zu detached (%zu cut), "
                   "%zu attached again, %zu given up, %zu too young, %zu revived\n",
-                  self.picked[IDLE_ATTACHED], self.picked[IDLE_RETAINED], self.large, self.pinned,
+                  self.picked[IDLE_KEPT], self.picked[IDLE_RETURNED], self.large, self.pinned,
                   self.ended, self.detached, self.cut, self.attached_again, self.given_up,
                   self.not_old_enough, self.revived);
     /* All cases came, or the test would say nothing; with other seeds one of them may not. */
     assert_true(getenv("SEED") ||
-                (self.picked[IDLE_ATTACHED] && self.picked[IDLE_RETAINED] && self.large &&
+                (self.picked[IDLE_KEPT] && self.picked[IDLE_RETURNED] && self.large &&
                  self.pinned && self.ended && self.detached && self.cut && self.attached_again &&
                  self.given_up && self.not_old_enough && self.revived));
 }

@@ -46,8 +46,8 @@ size_t physical(void) {
 
 size_t idle(enum page_idle list) {
     struct vm_figures figures = vm_figures(test.vm);
-    uint64_t attached = figures.idle_bytes - figures.retained_bytes;
-    return (list == IDLE_RETAINED ? figures.retained_bytes : attached) / PAGE_BYTES;
+    uint64_t attached = figures.idle_bytes - figures.returned_bytes;
+    return (list == IDLE_RETURNED ? figures.returned_bytes : attached) / PAGE_BYTES;
 }
 
 size_t cached(void) {
@@ -81,10 +81,10 @@ static void storm(void) {
     unsigned calls = atomic_load(&fake.calls);
     for (size_t i = 0; i < OFTEN; i++) {
         end_all(segments, SOME);
-        MUST(vm_figures(test.vm).reserved_bytes == 0 && idle(IDLE_RETAINED) == SOME * PAGES);
+        MUST(vm_figures(test.vm).reserved_bytes == 0 && idle(IDLE_RETURNED) == SOME * PAGES);
         use_all(segments, SOME, PAGES);
         MUST(vm_figures(test.vm).reserved_bytes == SOME * PAGES * PAGE_BYTES);
-        MUST(idle(IDLE_RETAINED) == 0);
+        MUST(idle(IDLE_RETURNED) == 0);
     }
     MUST(atomic_load(&fake.calls) == calls);
     MUST(vm_figures(test.vm).revived == OFTEN * SOME);
@@ -107,18 +107,18 @@ static void attach_storm(void) {
         uint64_t part = range + i % PARTS * PART * PAGE_BYTES;
         MUST(vm_detach(test.vm, part, PART * PAGE_BYTES) && !vm_owns(test.vm, part));
         MUST(vm_figures(test.vm).reserved_bytes == (PARTS - 1) * PART * PAGE_BYTES);
-        MUST(idle(IDLE_RETAINED) == PART);
-        MUST(vm_attach(test.vm, part, PART * PAGE_BYTES) && idle(IDLE_RETAINED) == 0);
+        MUST(idle(IDLE_RETURNED) == PART);
+        MUST(vm_attach(test.vm, part, PART * PAGE_BYTES) && idle(IDLE_RETURNED) == 0);
         use(part, PART);
     }
     MUST(atomic_load(&fake.calls) == calls);
     MUST(vm_range_end(test.vm, range) != VM_RANGE_ENDED);
     end_range(range, PAGES);
     MUST(fake.place[place_of(range)] >= FIRST_HANDLE && vm_fence_wait(test.vm));
-    MUST(vm_decommit(test.vm, IDLE_RETAINED, PAGES - LAST) == PAGES - LAST);
+    MUST(vm_decommit(test.vm, IDLE_RETURNED, PAGES - LAST) == PAGES - LAST);
     vm_sweep(test.vm);
     MUST(fake.place[place_of(range)] != 0);
-    MUST(vm_decommit(test.vm, IDLE_RETAINED, LAST) == LAST);
+    MUST(vm_decommit(test.vm, IDLE_RETURNED, LAST) == LAST);
     vm_sweep(test.vm);
     MUST(fake.place[place_of(range)] == 0);
 }
@@ -140,20 +140,20 @@ static void order(void) {
         used[i] = segment_in_use(PAGES);
     vm_mark_idle(test.vm, used[0], PAGES * PAGE_BYTES);
     end_used(used[1], PAGES);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETURNED, PAGES) == PAGES);
     end_used(used[2], PAGES);
-    MUST(cached() == PAGES && idle(IDLE_RETAINED) == PAGES && idle(IDLE_ATTACHED) == PAGES);
+    MUST(cached() == PAGES && idle(IDLE_RETURNED) == PAGES && idle(IDLE_KEPT) == PAGES);
     uint64_t creates = vm_figures(test.vm).creates, blocks[4];
     blocks[0] = range_in_use(PAGES);
-    MUST(cached() == 0 && idle(IDLE_RETAINED) == PAGES);
+    MUST(cached() == 0 && idle(IDLE_RETURNED) == PAGES);
     blocks[1] = range_in_use(PAGES);
-    MUST(idle(IDLE_RETAINED) == 0 && vm_figures(test.vm).creates == creates);
+    MUST(idle(IDLE_RETURNED) == 0 && vm_figures(test.vm).creates == creates);
     blocks[2] = range_in_use(PAGES);
-    MUST(idle(IDLE_ATTACHED) == PAGES && vm_figures(test.vm).creates == creates + PAGES);
+    MUST(idle(IDLE_KEPT) == PAGES && vm_figures(test.vm).creates == creates + PAGES);
     fake.pages_elsewhere = 9 * LARGE_CAPACITY;
     forget_reading();
     blocks[3] = range_in_use(PAGES);
-    MUST(idle(IDLE_ATTACHED) == 0 && vm_figures(test.vm).creates == creates + PAGES);
+    MUST(idle(IDLE_KEPT) == 0 && vm_figures(test.vm).creates == creates + PAGES);
     for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++)
         end_range(blocks[i], PAGES);
     MUST(vm_unreserve(test.vm, used[0]) && vm_unreserve(test.vm, empty));
@@ -167,7 +167,7 @@ static void above_threshold(void) {
     uint64_t second = segment_in_use(PAGES);
     MUST(physical() == 2 * PAGES);
     uint64_t third = segment_in_use(PAGES);
-    MUST(physical() == HALF && idle(IDLE_ATTACHED) == PAGES - (3 * PAGES - HALF));
+    MUST(physical() == HALF && idle(IDLE_KEPT) == PAGES - (3 * PAGES - HALF));
     MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false)); /* nothing is idle any more */
     MUST(physical() == 3 * PAGES);
     end_used(first, PAGES);
@@ -181,15 +181,15 @@ static void unfitting(void) {
     enum { PAGES = 10, LITTLE = 4 };
     uint64_t range = range_of(PAGES), little = range_of(LITTLE), more = range_of(LITTLE + 2);
     use(range, PAGES);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, PAGES) == PAGES);
     use(little, LITTLE);
     MUST(physical() == LITTLE && cached() == 0);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, LITTLE) == LITTLE);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, LITTLE) == LITTLE);
     uint64_t creates = vm_figures(test.vm).creates;
     use(more, LITTLE + 2); /* the 4 will do */
     MUST(vm_figures(test.vm).creates == creates + 2 && physical() == LITTLE + 2);
     MUST(vm_fence_wait(test.vm));
-    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == LITTLE + 2);
+    MUST(vm_decommit(test.vm, IDLE_KEPT, PAGES) == LITTLE + 2);
     use(range, PAGES); /* nothing that is less than half of it */
     MUST(vm_figures(test.vm).creates == creates + 2 + PAGES && physical() == PAGES);
     end_range(range, PAGES);
@@ -208,21 +208,21 @@ static void above_reserved(void) {
     vm_mark_idle(test.vm, second, PAGES * PAGE_BYTES);
     fake.answers = ALWAYS;
     uint64_t third = segment_in_use(MORE);
-    MUST(physical() == 2 * PAGES + MORE && idle(IDLE_ATTACHED) == PAGES && waits() == 0);
+    MUST(physical() == 2 * PAGES + MORE && idle(IDLE_KEPT) == PAGES && waits() == 0);
     end_used(first, PAGES);
     fake.answers = ALWAYS;
     uint64_t fourth = segment_in_use(MORE); /* no segment of its size has ended */
-    MUST(waits() == 1 && idle(IDLE_ATTACHED) == PAGES && idle(IDLE_RETAINED) == 0);
+    MUST(waits() == 1 && idle(IDLE_KEPT) == PAGES && idle(IDLE_RETURNED) == 0);
     MUST(physical() == PAGES + 2 * MORE);
     end_used(third, MORE);
     fake.answers = ALWAYS;
     uint64_t empty = vm_reserve(test.vm, (MORE + LITTLE) * PAGE_BYTES, 5);
     uint64_t fifth = segment_in_use(LITTLE); /* less than would have been without us */
-    MUST(waits() == 1 && idle(IDLE_RETAINED) == MORE);
+    MUST(waits() == 1 && idle(IDLE_RETURNED) == MORE);
     MUST(physical() == PAGES + 2 * MORE + LITTLE);
     fake.answers = 0;
     uint64_t sixth = segment_in_use(LITTLE); /* the GPU has finished, and was only asked */
-    MUST(waits() == 1 && idle(IDLE_RETAINED) < MORE && physical() <= PAGES + 2 * MORE + LITTLE);
+    MUST(waits() == 1 && idle(IDLE_RETURNED) < MORE && physical() <= PAGES + 2 * MORE + LITTLE);
     end_used(second, PAGES);
     end_used(fourth, MORE);
     end_used(fifth, LITTLE);
@@ -278,7 +278,7 @@ static void cache_pages(void) {
     vm_mark_idle(test.vm, segment, BESIDE_PAGES * PAGE_BYTES);
     MUST(vm_unreserve(test.vm, segment));
     vm_fence_wait(test.vm);
-    MUST(vm_decommit(test.vm, IDLE_RETAINED, BESIDE_PAGES) >= BESIDE_PAGES);
+    MUST(vm_decommit(test.vm, IDLE_RETURNED, BESIDE_PAGES) >= BESIDE_PAGES);
 }
 
 static void reading_beside(void) {

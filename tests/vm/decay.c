@@ -16,7 +16,7 @@ static void clock_stands_at(uint64_t ns) {
 /* Pages of each kind. */
 static struct decayed decay_at(const struct decay_limits *limits, uint64_t ns) {
     struct decayed gone = vm_decay(test.vm, limits, start_ns + ns);
-    return (struct decayed){gone.attached_bytes / PAGE_BYTES, gone.retained_bytes / PAGE_BYTES};
+    return (struct decayed){gone.kept_bytes / PAGE_BYTES, gone.returned_bytes / PAGE_BYTES};
 }
 
 static bool is_due_at(const struct decay_limits *limits, uint64_t ns) {
@@ -25,7 +25,7 @@ static bool is_due_at(const struct decay_limits *limits, uint64_t ns) {
 
 static void nothing_decays_at(const struct decay_limits *limits, uint64_t ns) {
     struct decayed gone = decay_at(limits, ns);
-    MUST(!gone.attached_bytes && !gone.retained_bytes);
+    MUST(!gone.kept_bytes && !gone.returned_bytes);
 }
 
 /* PyTorch takes memory, or gives it up. */
@@ -63,18 +63,18 @@ void decay_by_age(void) {
     clock_stands_at(10);
     end_used(second, PAGES);
     clock_stands_at(20);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETAINED, PAGES) == PAGES);
-    MUST(cached() == PAGES && idle(IDLE_ATTACHED) == PAGES);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETURNED, PAGES) == PAGES);
+    MUST(cached() == PAGES && idle(IDLE_KEPT) == PAGES);
     clock_stands_at(30);
     reserve();
     MUST(is_due_at(&limits, 50));
     nothing_decays_at(&limits, 49);
     struct decayed gone = decay_at(&limits, 50);
-    MUST(gone.attached_bytes == PAGES && !gone.retained_bytes && cached() == PAGES);
+    MUST(gone.kept_bytes == PAGES && !gone.returned_bytes && cached() == PAGES);
     MUST(is_due_at(&limits, 55));
     nothing_decays_at(&limits, 54);
     gone = decay_at(&limits, 55);
-    MUST(gone.retained_bytes == PAGES && physical() == 0 && waits() == 1);
+    MUST(gone.returned_bytes == PAGES && physical() == 0 && waits() == 1);
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     MUST(vm_unreserve(test.vm, first));
 }
@@ -97,9 +97,8 @@ void decay_at_rest(void) {
         nothing_decays_at(&limits, start + 64);
         MUST(is_due_at(&limits, start + 65));
         struct decayed gone = decay_at(&limits, start + 65);
-        MUST(gone.retained_bytes == PAGES && !gone.attached_bytes &&
-             is_due_at(&limits, start + 100));
-        MUST(decay_at(&limits, start + 100).attached_bytes == PAGES && physical() == 0);
+        MUST(gone.returned_bytes == PAGES && !gone.kept_bytes && is_due_at(&limits, start + 100));
+        MUST(decay_at(&limits, start + 100).kept_bytes == PAGES && physical() == 0);
         MUST(vm_unreserve(test.vm, first));
     }
 }
@@ -124,9 +123,9 @@ void decay_of_unneeded(void) {
     }
     MUST(is_due_at(&limits, 70) && vm_fence_wait(test.vm));
     nothing_decays_at(&limits, 69);
-    MUST(decay_at(&limits, 70).retained_bytes == 2 * PAGES - NEEDED);
-    MUST(idle(IDLE_RETAINED) == NEEDED && is_due_at(&limits, 95));
-    MUST(decay_at(&limits, 95).retained_bytes == NEEDED && physical() == 0);
+    MUST(decay_at(&limits, 70).returned_bytes == 2 * PAGES - NEEDED);
+    MUST(idle(IDLE_RETURNED) == NEEDED && is_due_at(&limits, 95));
+    MUST(decay_at(&limits, 95).returned_bytes == NEEDED && physical() == 0);
 }
 
 /* Of what is in PyTorch's cache no more than is asked for, in whole pages, the longest idle first.
@@ -140,11 +139,11 @@ void decay_amount(void) {
     struct decay_limits limits = {0, 0, 0};
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     nothing_decays_at(&limits, 20);
-    limits.attached_bytes = 1;
-    MUST(is_due_at(&limits, 0) && decay_at(&limits, 20).attached_bytes == 1);
-    limits.attached_bytes = (PAGES + 5) * PAGE_BYTES;
-    MUST(decay_at(&limits, 20).attached_bytes == PAGES + 5);
-    MUST(fake.place[place_of(first)] == RESERVED && idle(IDLE_ATTACHED) == PAGES - 6);
+    limits.kept_bytes = 1;
+    MUST(is_due_at(&limits, 0) && decay_at(&limits, 20).kept_bytes == 1);
+    limits.kept_bytes = (PAGES + 5) * PAGE_BYTES;
+    MUST(decay_at(&limits, 20).kept_bytes == PAGES + 5);
+    MUST(fake.place[place_of(first)] == RESERVED && idle(IDLE_KEPT) == PAGES - 6);
     MUST(vm_unreserve(test.vm, first) && vm_unreserve(test.vm, second));
 }
 
@@ -165,7 +164,7 @@ void decay_of_pool(void) {
     vm_trim(test.vm);
     MUST(is_due_at(&limits, 45));
     struct decayed gone = decay_at(&limits, 45);
-    MUST(gone.retained_bytes == PAGES && idle(IDLE_ATTACHED) == PAGES);
+    MUST(gone.returned_bytes == PAGES && idle(IDLE_KEPT) == PAGES);
     end_range(range, PAGES);
     MUST(vm_unreserve(test.vm, segment));
 }
@@ -200,7 +199,7 @@ void decay_unmaps_at_rest(void) {
     nothing_decays_at(&limits, 10);
     MUST(vm_reclaim(test.vm, UINT64_MAX) == 0 && physical() == 2 * PAGES);
     fake.answers = 0;
-    MUST(decay_at(&limits, 10).attached_bytes == PAGES && physical() == 0 && waits() == 1);
+    MUST(decay_at(&limits, 10).kept_bytes == PAGES && physical() == 0 && waits() == 1);
     MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false));
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     fake.answers = ALWAYS;

@@ -20,7 +20,7 @@ void extents_runs(void) {
     calls = atomic_load(&fake.calls);
     use(segment, PAGES);
     MUST(atomic_load(&fake.calls) == calls);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, PAGES) == PAGES);
     MUST(atomic_load(&fake.calls) == calls + 1);
     MUST(vm_unreserve(test.vm, segment));
 }
@@ -41,7 +41,7 @@ void extents_inner_pages(void) {
     MUST(vm_commit(test.vm, second, more, false)); /* pages 8 to 12, and behind it 13 */
     MUST(handle_at(range, 9) == handle_at(range, 12) && physical() == 13 + BEHIND);
     vm_mark_idle(test.vm, first, bytes);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == 8);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, PAGES) == 8);
     MUST(vm_figures(test.vm).mapped_bytes == (5 + BEHIND) * PAGE_BYTES);
     vm_mark_idle(test.vm, second, more);
     end_range(range, PAGES);
@@ -105,7 +105,7 @@ static void empty_row(struct row *row) {
         row->live[i] = false;
         vm_mark_idle(test.vm, row->range + row->begin[i], row->bytes[i]);
         size_t pages = vm_figures(test.vm).mapped_bytes / PAGE_BYTES;
-        MUST(pages - idle(IDLE_ATTACHED) == needed(row, ROW_PAGES));
+        MUST(pages - idle(IDLE_KEPT) == needed(row, ROW_PAGES));
         if (below(count / 4 + 1) == 0)
             vm_reclaim_now(test.vm, UINT64_MAX);
         if (below(count) == 0)
@@ -140,7 +140,7 @@ void extents_survivors(void) {
         for (size_t i = 0; i < row.count; i++)
             if (row.live[i])
                 vm_mark_idle(test.vm, row.range + row.begin[i], row.bytes[i]);
-        MUST(idle(IDLE_ATTACHED) == vm_figures(test.vm).mapped_bytes / PAGE_BYTES);
+        MUST(idle(IDLE_KEPT) == vm_figures(test.vm).mapped_bytes / PAGE_BYTES);
         if (round % 3 == 0)
             vm_reclaim_now(test.vm, UINT64_MAX);
     }
@@ -161,12 +161,12 @@ void extents_behind(void) {
     MUST(vm_commit(test.vm, range, bytes, false) && physical() == PART + BEHIND);
     use(next, PART);
     MUST(vm_fence_wait(test.vm));
-    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PART && handle_at(range, PART));
+    MUST(vm_decommit(test.vm, IDLE_KEPT, PAGES) == PART && handle_at(range, PART));
     MUST(vm_detach(test.vm, next, PART * PAGE_BYTES)); /* PyTorch alone would have nothing there */
-    MUST(idle(IDLE_RETAINED) == 1 && vm_attach(test.vm, next, PART * PAGE_BYTES));
-    MUST(idle(IDLE_RETAINED) + idle(IDLE_ATTACHED) == 0);
+    MUST(idle(IDLE_RETURNED) == 1 && vm_attach(test.vm, next, PART * PAGE_BYTES));
+    MUST(idle(IDLE_RETURNED) + idle(IDLE_KEPT) == 0);
     vm_mark_idle(test.vm, range, bytes);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PART + BEHIND);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, PAGES) == PART + BEHIND);
     vm_reclaim_now(test.vm, UINT64_MAX);
     fake.capacity = PART;
     forget_reading();
@@ -222,7 +222,7 @@ void extents_replaced(void) {
     use(range, PAGES);
     MUST(vm_commit(test.vm, middle, PAGE_BYTES, false));
     MUST(physical() == PAGES - EXTENT + 1 + BEHIND && waits() == waited);
-    MUST(idle(IDLE_ATTACHED) == PAGES - EXTENT);
+    MUST(idle(IDLE_KEPT) == PAGES - EXTENT);
     vm_mark_idle(test.vm, middle, PAGE_BYTES);
     use(range, PAGES);
     MUST(physical() == PAGES);
@@ -230,7 +230,7 @@ void extents_replaced(void) {
     use(range, PAGES);
     uint64_t across = range + (EXTENT - 1) * PAGE_BYTES; /* the end of one, the begin of the next */
     MUST(vm_commit(test.vm, across, 2 * PAGE_BYTES, false));
-    MUST(idle(IDLE_ATTACHED) == 3 && waits() == waited + 1);
+    MUST(idle(IDLE_KEPT) == 3 && waits() == waited + 1);
     MUST(cached() == 0); /* nothing of a cached size would do */
     MUST(physical() == 3 + 2 + BEHIND);
     vm_mark_idle(test.vm, across, 2 * PAGE_BYTES);
@@ -239,7 +239,7 @@ void extents_replaced(void) {
     uint64_t unmaps = vm_figures(test.vm).unmaps;
     MUST(vm_commit(test.vm, range, (EXTENT + 1) * PAGE_BYTES,
                    false)); /* all of the first, one of the next */
-    MUST(vm_figures(test.vm).unmaps == unmaps + EXTENT && idle(IDLE_ATTACHED) == 3);
+    MUST(vm_figures(test.vm).unmaps == unmaps + EXTENT && idle(IDLE_KEPT) == 3);
     vm_mark_idle(test.vm, range, (EXTENT + 1) * PAGE_BYTES);
     end_range(range, PAGES);
     fake.boast = 1;
@@ -259,9 +259,9 @@ void extents_not_replaced(void) {
     MUST(vm_fence_wait(test.vm));
     use(range + 4 * PAGE_BYTES, 1); /* a neighbour that goes does not make it idle */
     MUST(vm_fence_wait(test.vm));
-    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES - FIRST);
+    MUST(vm_decommit(test.vm, IDLE_KEPT, PAGES) == PAGES - FIRST);
     vm_mark_idle(test.vm, range, PAGE_BYTES);
-    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == FIRST);
+    MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, PAGES) == FIRST);
     end_range(range, PAGES);
     fake.boast = 1;
 }

@@ -35,7 +35,7 @@ static unsigned calls_with_many_streams(void) {
 /* --- each stream --- */
 
 void many_streams(void) {
-    const struct decay_limits at_once = {.attached_bytes = UINT64_MAX};
+    const struct decay_limits at_once = {.kept_bytes = UINT64_MAX};
     MUST(calls_with_many_streams() > MANY);
     uint64_t segment = segment_in_use(1);
     vm_mark_idle(test.vm, segment, PAGE_BYTES);

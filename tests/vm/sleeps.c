@@ -73,7 +73,7 @@ void sleeps(void) {
     self.unmap = REAL(cuMemUnmap);
     pthread_t thread = start(needs_pages);
     atomic_store(&real_pointers[ID_cuMemUnmap], (void *)slow_unmap);
-    MUST(vm_decommit(test.vm, IDLE_ATTACHED, PAGES) == PAGES);
+    MUST(vm_decommit(test.vm, IDLE_KEPT, PAGES) == PAGES);
     atomic_store(&real_pointers[ID_cuMemUnmap], (void *)self.unmap);
     pthread_join(thread, NULL);
     end_used(self.segment, PAGES);

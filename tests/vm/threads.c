@@ -71,9 +71,9 @@ static size_t most_pages(void) {
 /* Whatever policy may say. */
 static struct decay_limits any_limits(void) {
     return (struct decay_limits){
-        .attached_ns = below(2) ? 0 : below(2000000),
-        .attached_bytes = below(2) ? UINT64_MAX : below(20) * PAGE_BYTES,
-        .retained_ns = below(2) ? 0 : below(2000000),
+        .kept_ns = below(2) ? 0 : below(2000000),
+        .kept_bytes = below(2) ? UINT64_MAX : below(20) * PAGE_BYTES,
+        .returned_ns = below(2) ? 0 : below(2000000),
     };
 }
 
@@ -91,7 +91,7 @@ static void *giver(void *argument) {
             vm_reclaim_now(test.vm, 4 * PAGE_BYTES);
         struct vm_figures figures = vm_figures(test.vm);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
-        MUST(figures.retained_bytes <= figures.idle_bytes);
+        MUST(figures.returned_bytes <= figures.idle_bytes);
         MUST(figures.physical_bytes <= most_pages() * PAGE_BYTES);
         dawdle();
     }
