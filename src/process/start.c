@@ -66,7 +66,7 @@ static void apply_conf(const char *objection) {
 
 void start_read_settings(void) {
     lock_take(&self.lock);
-    settings_read();
+    settings_from_environment();
     lock_give(&self.lock);
 }
 
@@ -83,7 +83,7 @@ void start_at_cuda_init(void) {
     char words[128]; /* before the lock, for it calls the driver */
     const char *objection = machine_objection(words, sizeof words);
     lock_take(&self.lock);
-    settings_read();
+    settings_from_environment();
     bool apply = !self.conf_applied && atomic_load(&recording_state) != RECORDING_INERT;
     self.conf_applied = true;
     if (apply)
@@ -272,7 +272,7 @@ bool start_recording(void) {
     atomic_store(&self.begun, true);              /* there may have been no cuInit to be seen */
     lock_take(&self.lock);
     self.machine = machine;
-    settings_read();
+    settings_from_environment();
     bool started = false;
     if (atomic_load(&recording_state) == RECORDING_ASLEEP) {
         started = begin();

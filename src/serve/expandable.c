@@ -21,7 +21,7 @@
 /* PyTorch asks for one kind on each device. The tag of a virtual handle begins at bit 48. */
 enum { MAX_KINDS = 16, KIND_SHIFT = 44 };
 
-/* Whether the driver makes memory with such properties; it is asked once. A virtual handle has the
+/* The driver's answer to such properties; it is asked once. A virtual handle has the
  * number of its kind in it. */
 struct kind {
     CUmemAllocationProp properties;
@@ -77,7 +77,7 @@ static struct vm *engine_of(unsigned index) {
 
 /* --- whether the driver makes such memory at all (fabric handles, for one) --- */
 
-static bool same(const CUmemAllocationProp *a, const CUmemAllocationProp *b) {
+static bool same_kind(const CUmemAllocationProp *a, const CUmemAllocationProp *b) {
     return a->type == b->type && a->requestedHandleTypes == b->requestedHandleTypes &&
            a->location.type == b->location.type && a->location.id == b->location.id &&
            a->allocFlags.compressionType == b->allocFlags.compressionType &&
@@ -88,7 +88,7 @@ static bool same(const CUmemAllocationProp *a, const CUmemAllocationProp *b) {
 static unsigned find_kind(const CUmemAllocationProp *properties) {
     unsigned i = 0;
     lock_take(&self.lock);
-    while (i < self.kind_count && !same(&self.kinds[i].properties, properties))
+    while (i < self.kind_count && !same_kind(&self.kinds[i].properties, properties))
         i++;
     unsigned found = i < self.kind_count ? i : MAX_KINDS;
     lock_give(&self.lock);
@@ -107,7 +107,7 @@ static unsigned add_kind(const CUmemAllocationProp *properties, CUresult answer)
     return at;
 }
 
-static CUresult make_one(const CUmemAllocationProp *properties) {
+static CUresult make_of_kind(const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle = 0;
     CUstreamCaptureMode before = capture_mode_relax();
     CUresult answer = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0);
@@ -119,11 +119,11 @@ static CUresult make_one(const CUmemAllocationProp *properties) {
 
 /* A device that is full to the last page does not say: PyTorch 2.8 to 2.12 would take such an
  * answer to the first of all requests for good. */
-static CUresult ask_driver(const CUmemAllocationProp *properties) {
-    CUresult answer = make_one(properties);
+static CUresult ask_for_kind(const CUmemAllocationProp *properties) {
+    CUresult answer = make_of_kind(properties);
     struct request request = last_resort_for(REFUSED_HANDLE, PAGE_BYTES);
     for (bool more = true; answer == CUDA_ERROR_OUT_OF_MEMORY && more;
-         answer = make_one(properties))
+         answer = make_of_kind(properties))
         more = last_resort(&request);
     return answer;
 }
@@ -139,7 +139,7 @@ static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
     *kind = find_kind(properties);
     if (*kind < MAX_KINDS)
         return self.kinds[*kind].answer; /* written once, before it was counted */
-    CUresult answer = ask_driver(properties);
+    CUresult answer = ask_for_kind(properties);
     if (!is_for_good(answer))
         return answer;
     *kind = add_kind(properties, answer);
@@ -247,8 +247,8 @@ enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t 
 
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. */
-static CUresult map(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
-                    struct vm *vm) {
+static CUresult map_range(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
+                          struct vm *vm) {
     if (!vm || !vm_range_claim(vm, address, bytes))
         return not_possible("mapping at a second place or by somebody else");
     if (!vm_attach(vm, address, bytes))
@@ -268,10 +268,10 @@ CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
         flags || address % PAGE_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
     return known.mappings ? not_possible("mapping at a second place or by somebody else")
-                          : map(address, bytes, handle, engine_of(known.device));
+                          : map_range(address, bytes, handle, engine_of(known.device));
 }
 
-/* Whether a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
+/* True: a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
 static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsigned *device) {
     struct book_mapping mapping;
     if (!recording_is_on() || !book_mapping_at(address, &mapping))
@@ -303,7 +303,7 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     return true;
 }
 
-static CUresult add_peer(struct vm *vm, const CUmemAccessDesc *access, unsigned own) {
+static CUresult open_to_device(struct vm *vm, const CUmemAccessDesc *access, unsigned own) {
     if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id < 0 ||
         access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         return not_possible("limited access");
@@ -320,7 +320,7 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
         return false;
     *result = vm && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
-        *result = add_peer(vm, &access[i], own);
+        *result = open_to_device(vm, &access[i], own);
     return true;
 }
 

@@ -12,7 +12,7 @@
 /* PyTorch's allocator frees a range of addresses, or the driver is to be asked. */
 enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes);
 
-/* Whether such memory for PyTorch's allocator comes from the page engine; opens it if need be. */
+/* True: such memory for PyTorch's allocator comes from the page engine; opens it if need be. */
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties);
 CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                         const CUmemAllocationProp *properties);

@@ -71,7 +71,7 @@ static bool is_rounded(uint32_t class, uint64_t bytes) {
     return pinned && bytes >= MEBIBYTE && (bytes & (bytes - 1)) == 0;
 }
 
-static void count(struct device *device, const struct alloc_freed *of, bool more) {
+static void count_alloc(struct device *device, const struct alloc_freed *of, bool more) {
     uint32_t class = of->class;
     uint64_t bytes = of->bytes;
     if (of->lent)
@@ -97,8 +97,8 @@ static void count(struct device *device, const struct alloc_freed *of, bool more
     }
 }
 
-/* What other code has mapped, as comfy-aimdo for the step of a model, is PyTorch's while a tensor
- * is in it. It is given back before the call that frees it, in which the memory may go. */
+/* Memory that other code has mapped, as comfy-aimdo for the step of a model, is PyTorch's while a
+ * tensor is in it. It is given back before the call that frees it, in which the memory may go. */
 static void lend(const struct alloc_freed *of, bool more) {
     struct device *device = of->lent ? device_if_ready(of->device) : NULL;
     if (!device || !(of->segment || of->block))
@@ -149,7 +149,7 @@ static void add_segment(struct device *device, uint64_t address, uint64_t bytes)
 }
 
 /* Pools and virtual memory belong to the device, not to the context. */
-static uint64_t context_of(enum alloc_class class) {
+static uint64_t made_in(enum alloc_class class) {
     CUcontext context = NULL;
     if (class == CLASS_POOL || class == CLASS_GRAPH || class == CLASS_ADDRESS ||
         class == CLASS_VM || class == CLASS_VM_POOL || !real_current_context(&context))
@@ -240,7 +240,7 @@ enum placed { PLACED, PLACED_AGAIN, NOT_PLACED };
 /* Puts the entry into the books in one step, for others may open the same memory of another process
  * at the same time: the address is the same, and it is closed as often as it was opened. *lost:
  * what was there before, because its free was not seen. */
-static enum placed place(const struct hashmap_entry *entry, struct alloc_freed *lost) {
+static enum placed place_entry(const struct hashmap_entry *entry, struct alloc_freed *lost) {
     *lost = (struct alloc_freed){.known = false};
     lock_take(&self.lock);
     struct hashmap_entry *found = hashmap_find(&self.addresses, entry->key);
@@ -270,7 +270,7 @@ static void count_lost(struct alloc_freed *lost) {
 static void count_allocated(struct device *device, const struct alloc_freed *made) {
     if (UNLIKELY(oom_is_open()) && oom_granted(made->bytes) && made->block)
         device_forget_oom_owners(device);
-    count(device, made, true);
+    count_alloc(device, made, true);
     lend(made, true);
     if (made->class == CLASS_DEVICE)
         stack_note(made->bytes);
@@ -295,7 +295,7 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
     struct alloc_freed made = {
         .address = address,
         .bytes = bytes,
-        .context = context_of(class),
+        .context = made_in(class),
         .class = class,
         .device = device_index(device),
         .segment = allocator && (class == CLASS_DEVICE || class == CLASS_VM),
@@ -307,7 +307,7 @@ bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, b
         made.lent = book_lent(address, &made.library);
     made.part = made.lent && block ? note_part(made.lent & BOOK_FRESH) : 0;
     struct hashmap_entry entry = entry_of(&made);
-    enum placed placed = place(&entry, &lost);
+    enum placed placed = place_entry(&entry, &lost);
     count_lost(&lost);
     if (placed == NOT_PLACED) {
         figure_add(&store_file()->process.internal_errors, 1);
@@ -349,7 +349,7 @@ static void put_back_imported(struct device *device, const struct hashmap_entry 
     lock_give(&self.lock);
     struct alloc_freed of = taken_of(entry);
     if (shared != there)
-        count(device, &of, shared);
+        count_alloc(device, &of, shared);
 }
 
 void alloc_free_abort(const struct alloc_freed *taken) {
@@ -389,7 +389,7 @@ void alloc_free_commit(const struct alloc_freed *taken) {
         return;
     if (taken->block) /* first: what is kept is not live any more */
         pool_block(device, taken, false);
-    count(device, taken, false);
+    count_alloc(device, taken, false);
     if (!taken->segment)
         return;
     thread_state.since_block.frees++;

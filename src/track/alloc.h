@@ -27,7 +27,7 @@ enum alloc_class {
  * took it. Whether it is in the books now. */
 bool alloc_succeeded(enum alloc_class class, uint64_t address, uint64_t bytes, bool allocator);
 
-/* What a free took out of the books, to be put back should the driver refuse. */
+/* The record that a free took out of the books, to be put back should the driver refuse. */
 struct alloc_freed {
     bool known;
     bool segment;  /* of PyTorch's allocator */

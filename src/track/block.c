@@ -56,7 +56,7 @@ static bool hand_out(const struct block_event *event) {
     return complete_unseen(event) && heap_allocate(device->heap, event->address, event->bytes);
 }
 
-static bool take_back(struct device *device, uint64_t address, bool pending) {
+static bool take_block_back(struct device *device, uint64_t address, bool pending) {
     figure_bump(&device->out->stats.block_frees, 1);
     if (UNLIKELY(pending))
         figure_bump(&device->out->stats.pending_frees, 1);
@@ -119,8 +119,8 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
 void block_end(const struct block_event *event) {
     struct device *device = event->device;
     lock_take(&device->lock);
-    bool fits =
-        event->allocated ? hand_out(event) : take_back(device, event->address, event->pending);
+    bool fits = event->allocated ? hand_out(event)
+                                 : take_block_back(device, event->address, event->pending);
     if (UNLIKELY(event->tag > 0) && fits)
         tag(event);
     device_publish_blocks(device);
@@ -131,7 +131,7 @@ void block_end(const struct block_event *event) {
 }
 
 /* Where it stands in the list of this thread; event_count: nowhere. */
-static unsigned place_of(uint64_t event) {
+static unsigned event_place(uint64_t event) {
     const struct thread_state *thread = &thread_state;
     unsigned i = 0;
     while (i < thread->since_block.event_count &&
@@ -144,7 +144,7 @@ static unsigned place_of(uint64_t event) {
  * and again, and be destroyed unasked. */
 void block_event_recorded(uint64_t event) {
     struct thread_state *thread = &thread_state;
-    if (place_of(event) < thread->since_block.event_count)
+    if (event_place(event) < thread->since_block.event_count)
         return;
     if (thread->since_block.event_count < THREAD_MAX_EVENTS)
         thread->since_block.events[thread->since_block.event_count] = event;
@@ -176,7 +176,7 @@ void block_event_ended(uint64_t event) {
 
 void block_event_destroyed(uint64_t event) {
     struct thread_state *thread = &thread_state;
-    unsigned place = place_of(event);
+    unsigned place = event_place(event);
     if (place < thread->since_block.event_count &&
         thread->since_block.event_count <= THREAD_MAX_EVENTS)
         thread->since_block.events[place] =

@@ -39,7 +39,7 @@ struct vramgc_block block_map_entry(const struct heap_run *run) {
     };
 }
 
-static bool copy_run(const struct heap_run *run, void *context) {
+static bool keep_run(const struct heap_run *run, void *context) {
     struct copy *copy = context;
     if (run->state == HEAP_UNMAPPED)
         return true;
@@ -74,11 +74,11 @@ static void copy_runs(struct device *device, struct map *map, size_t capacity) {
     map->head.time_ns = store_age_ns();
     map->head.free_bytes = device_free_bytes(device);
     lock_take(&device->lock);
-    heap_walk(device->heap, copy_run, &copy);
+    heap_walk(device->heap, keep_run, &copy);
     lock_give(&device->lock);
 }
 
-static bool write_all(int fd, const char *from, size_t bytes) {
+static bool write_whole(int fd, const char *from, size_t bytes) {
     for (ssize_t n; bytes > 0; from += n, bytes -= (size_t)n) {
         n = write(fd, from, bytes);
         if (n < 0 && errno == EINTR)
@@ -97,7 +97,7 @@ static void save(const struct map *map) {
     if (!file_size_allowed(bytes))
         return;
     int fd = file_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
-    if (fd < 0 || !write_all(fd, (const char *)map, bytes))
+    if (fd < 0 || !write_whole(fd, (const char *)map, bytes))
         LOG(LOG_WARN, "cannot write %s: %s", path, strerrordesc_np(errno));
     if (fd >= 0)
         close(fd);

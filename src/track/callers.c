@@ -27,7 +27,7 @@ static struct {
 } self = {.count = 1};
 CHILD_OPENS(self.lock);
 
-static unsigned look_up(uintptr_t address) {
+static unsigned library_at(uintptr_t address) {
     unsigned count = atomic_load_explicit(&self.count, memory_order_acquire);
     for (unsigned i = 1; i < count; i++)
         if (address >= self.ranges[i].start && address < self.ranges[i].end)
@@ -36,10 +36,10 @@ static unsigned look_up(uintptr_t address) {
 }
 
 /* Another thread may have been first. */
-static unsigned add(uintptr_t address, struct object_range range, const char *path) {
+static unsigned add_library(uintptr_t address, struct object_range range, const char *path) {
     struct vramgc_file *file = store_file();
     lock_take(&self.lock);
-    unsigned found = look_up(address), count = atomic_load(&self.count);
+    unsigned found = library_at(address), count = atomic_load(&self.count);
     if (!found && count < VRAMGC_MAX_LIBRARIES) {
         const char *name = text_after_folder(path);
         text_copy(file->libraries[count].name, sizeof file->libraries[count].name,
@@ -57,11 +57,11 @@ unsigned library_calling(void) {
     const void *caller = thread_state.caller;
     struct object_range range;
     char path[512];
-    unsigned found = look_up((uintptr_t)caller);
+    unsigned found = library_at((uintptr_t)caller);
     bool full = atomic_load_explicit(&self.count, memory_order_relaxed) == VRAMGC_MAX_LIBRARIES;
     if (LIKELY(found) || full || !objects_at(caller, &range, path, sizeof path))
         return found;
-    return add((uintptr_t)caller, range, path);
+    return add_library((uintptr_t)caller, range, path);
 }
 
 void library_count(struct device *device, unsigned library, uint64_t bytes, bool more) {
@@ -91,7 +91,7 @@ void stack_open(unsigned depth) {
 }
 
 /* The frames above vramgc's own, at most `depth`. */
-static unsigned capture(uint64_t *out) {
+static unsigned walk_stack(uint64_t *out) {
     void *frames[VRAMGC_MAX_FRAMES + OWN_FRAMES];
     int count = self.backtrace(frames, (int)self.depth + OWN_FRAMES);
     unsigned kept = 0;
@@ -101,7 +101,7 @@ static unsigned capture(uint64_t *out) {
     return kept;
 }
 
-static uint64_t hash_of(const uint64_t *frames, unsigned count) {
+static uint64_t hash_frames(const uint64_t *frames, unsigned count) {
     uint64_t hash = 14695981039346656037u; /* FNV-1a over whole words */
     for (unsigned i = 0; i < count; i++)
         hash = (hash ^ frames[i]) * 1099511628211u;
@@ -109,9 +109,9 @@ static uint64_t hash_of(const uint64_t *frames, unsigned count) {
 }
 
 /* The slot of this stack, old or new; VRAMGC_MAX_STACKS when all are taken. */
-static uint64_t slot_of(const uint64_t *frames, unsigned count) {
+static uint64_t stack_slot(const uint64_t *frames, unsigned count) {
     struct vramgc_file *file = store_file();
-    uint64_t hash = hash_of(frames, count), used = file->stack_count;
+    uint64_t hash = hash_frames(frames, count), used = file->stack_count;
     for (uint64_t i = 0; i < used; i++)
         if (self.hashes[i] == hash)
             return i;
@@ -130,11 +130,11 @@ uint32_t stack_note(uint64_t bytes) {
     uint64_t frames[VRAMGC_MAX_FRAMES];
     if (LIKELY(!self.backtrace))
         return 0;
-    unsigned count = capture(frames);
+    unsigned count = walk_stack(frames);
     if (!count)
         return 0;
     lock_take(&self.lock);
-    uint64_t slot = slot_of(frames, count);
+    uint64_t slot = stack_slot(frames, count);
     if (slot < VRAMGC_MAX_STACKS) {
         figure_bump(&store_file()->stacks[slot].count, 1);
         figure_bump(&store_file()->stacks[slot].bytes, bytes);

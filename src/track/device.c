@@ -16,14 +16,14 @@ CHILD_OPENS_EACH(self.devices);
 
 atomic_int recording_state;
 
-/* What the driver says of a device, asked before any lock is taken. */
+/* The driver's words on a device, asked before any lock is taken. */
 struct about {
     char name[64];
     char bus_id[16];
     int major, minor;
 };
 
-static struct about describe(CUdevice device) {
+static struct about ask_about(CUdevice device) {
     struct about about = {{0}, {0}, 0, 0};
     real_cuDeviceGetName_t get_name = REAL(cuDeviceGetName);
     real_cuDeviceGetPCIBusId_t get_bus = REAL(cuDeviceGetPCIBusId);
@@ -51,7 +51,7 @@ static void read_total(struct device *device, unsigned index) {
 
 static bool bring_up(struct device *device, unsigned index) {
     struct vramgc_device *out = store_device(index);
-    struct about about = describe((CUdevice)index);
+    struct about about = ask_about((CUdevice)index);
     lock_take(&self.lock);
     if (!device->heap) {
         device->heap = heap_create();
@@ -175,7 +175,7 @@ static uint64_t page_waste(const struct device *device, struct vm *vm) {
 
 /* At most a ninth of the time is spent here; no figure is older than 10 ms, a tenth of
  * SAMPLE_NS. The lock is held. */
-static void measure_holes(struct device *device) {
+static void walk_holes(struct device *device) {
     enum { SHARE = 8, OLDEST_NS = 10 * MILLISECOND_NS };
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t start_ns = clock_ns();
@@ -190,7 +190,7 @@ static void measure_holes(struct device *device) {
 struct frag_figures device_measure_holes(struct device *device, bool now) {
     lock_take(&device->lock);
     if (now || clock_ns() >= device->holes.until_ns)
-        measure_holes(device);
+        walk_holes(device);
     struct frag_figures figures = device->holes.figures;
     lock_give(&device->lock);
     return figures;

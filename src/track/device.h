@@ -1,5 +1,14 @@
 /* device.h: whether this process records, and of which devices, each with its heap and the context
- * in which vramgc's own thread works. */
+ * in which vramgc's own thread works.
+ *
+ * The room has a book for each kind of thing that a call brings into being: allocations by address
+ * (alloc.h), blocks that wait for events (block.h), streams and captures (stream.h), callers
+ * (callers.h); physical handles, mappings and ranges stand in vm/book.h, segments and blocks in
+ * each device's heap. Out of them come the figures of the file.
+ *
+ * Invariant: a record is in its book only while the thing exists. An allocation is recorded after
+ * the call; a free takes the record out before it, and puts it back where the driver refuses: in
+ * between another thread may get the same address. No lock is held across a call. */
 #pragma once
 
 #include "base/base.h"
@@ -93,7 +102,7 @@ struct device *device_if_ready(unsigned index);
 /* The device of this thread's current context; NULL when there is none. */
 struct device *device_current(void);
 
-/* What this process holds of a device, of that one; see cuda/limit.h. */
+/* The bytes that this process holds of a device, of that one; see cuda/limit.h. */
 uint64_t device_own_bytes(struct device *device);
 bool device_own(struct card_own *own);
 unsigned device_index(const struct device *device);
@@ -120,14 +129,14 @@ void device_list_owners(struct device *device, uint64_t step_ns);
 /* Writes down whose it is now, at an out-of-memory. */
 void device_list_oom_owners(struct device *device);
 
-/* What was taken for an out-of-memory was none: who had what then is of no use. */
+/* There was no out-of-memory, after all: who had memory then is of no use. */
 void device_forget_oom_owners(struct device *device);
 
 /* Where such memory lies; NULL: not on a device that is recorded. */
 struct device *device_of_memory(const CUmemAllocationProp *properties);
 
-/* What emptying PyTorch's cache would give back. What a thread has just taken for a block that has
- * not come yet looks as if it were free, and is none of it. */
+/* As much as emptying PyTorch's cache would give back. Memory that a thread has just taken for a
+ * block that has not come yet looks as if it were free, and is none of it. */
 uint64_t device_releasable_bytes(const struct device *device);
 
 /* The page engine of the device (mode compact); NULL: none. On the way of every block event. */

@@ -32,7 +32,7 @@ static struct {
 } self;
 CHILD_OPENS(self.lock);
 
-static void note(struct noted *noted, const struct vramgc_refusal *refusal) {
+static void note_refusal(struct noted *noted, const struct vramgc_refusal *refusal) {
     noted->before = noted->latest;
     noted->latest = *refusal;
     noted->count++;
@@ -40,7 +40,7 @@ static void note(struct noted *noted, const struct vramgc_refusal *refusal) {
 
 void oom_log_note(const struct vramgc_refusal *refusal) {
     lock_take(&self.lock);
-    note(&self.errors, refusal);
+    note_refusal(&self.errors, refusal);
     self.noted_ns = clock_ns();
     lock_give(&self.lock);
 }
@@ -51,53 +51,53 @@ void oom_log_went_on(const struct vramgc_refusal *refusal) {
     if (self.errors.count > 0 && latest) { /* else it took so long that it was told */
         self.errors.latest = self.errors.before;
         self.errors.count--;
-        note(&self.went_on, refusal);
+        note_refusal(&self.went_on, refusal);
     }
     lock_give(&self.lock);
 }
 
-static void add_part(struct text *text, const char *before, uint64_t bytes, const char *after) {
+static void say_part(struct text *text, const char *before, uint64_t bytes, const char *after) {
     text_add(text, before);
     text_add_bytes(text, bytes);
     text_add(text, after);
 }
 
 /* Where the total is unknown, so are the other figures of the driver's. */
-static void add_device(struct text *text, const struct vramgc_refusal *r) {
+static void say_refusal(struct text *text, const struct vramgc_refusal *r) {
     uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
     uint64_t others = minus_u64(r->total_bytes, r->held_bytes + r->free_bytes + r->limited_bytes);
     text_format(text, "gpu%u: %s: ", r->device,
                 r->reported == VRAMGC_WENT_ON ? "refused, and the work went on without it"
                                               : "out of memory");
-    add_part(text, "", r->request_bytes, " wanted; ");
-    add_part(text, "live ", r->allocated_bytes, ", ");
-    add_part(text, "idle ", minus_u64(of_pytorch, r->allocated_bytes), "");
+    say_part(text, "", r->request_bytes, " wanted; ");
+    say_part(text, "live ", r->allocated_bytes, ", ");
+    say_part(text, "idle ", minus_u64(of_pytorch, r->allocated_bytes), "");
     if (r->other_bytes)
-        add_part(text, ", libraries here ", r->other_bytes, "");
+        say_part(text, ", libraries here ", r->other_bytes, "");
     if (r->total_bytes) {
-        add_part(text, ", others and driver ", others, "");
+        say_part(text, ", others and driver ", others, "");
         if (r->limited_bytes)
-            add_part(text, ", kept by VRAMGC_HEADROOM or VRAMGC_CAP ", r->limited_bytes, "");
-        add_part(text, ", free ", r->free_bytes, "");
+            say_part(text, ", kept by VRAMGC_HEADROOM or VRAMGC_CAP ", r->limited_bytes, "");
+        say_part(text, ", free ", r->free_bytes, "");
     }
 }
 
-static void add_host(struct text *text, const struct vramgc_refusal *r) {
-    add_part(text, "the host refused page-locked memory: ", r->request_bytes, " wanted; ");
-    add_part(text, "", r->held_bytes, " pinned");
+static void say_host_refusal(struct text *text, const struct vramgc_refusal *r) {
+    say_part(text, "the host refused page-locked memory: ", r->request_bytes, " wanted; ");
+    say_part(text, "", r->held_bytes, " pinned");
     if (r->total_bytes)
-        add_part(text, ", ", r->free_bytes, " available");
+        say_part(text, ", ", r->free_bytes, " available");
 }
 
-static void write(enum option_log level, const struct noted *noted) {
+static void write_noted(enum option_log level, const struct noted *noted) {
     char line[320];
     struct text text = TEXT_IN(line);
     if (noted->count == 0)
         return;
     if (noted->latest.cause == VRAMGC_REFUSAL_HOST)
-        add_host(&text, &noted->latest);
+        say_host_refusal(&text, &noted->latest);
     else
-        add_device(&text, &noted->latest);
+        say_refusal(&text, &noted->latest);
     if (noted->count > 1)
         text_format(&text, " (and %llu more since the last such line)",
                     (unsigned long long)(noted->count - 1));
@@ -117,15 +117,15 @@ void oom_log_write(bool at_end) {
     lock_give(&self.lock);
     if (!known)
         return;
-    write(LOG_WARN, &errors);
-    write(LOG_INFO, &went_on);
+    write_noted(LOG_WARN, &errors);
+    write_noted(LOG_INFO, &went_on);
 }
 
 /* --- reclaims --- */
 
 /* By the net figure: memory that went back and was taken anew within one reclaim is no gain, and
  * may add up to more than the card has. */
-static uint64_t before(const struct vramgc_action *action) {
+static uint64_t bytes_before(const struct vramgc_action *action) {
     return action->observed ? action->before_bytes : action->after_bytes + action->net_bytes;
 }
 
@@ -157,12 +157,12 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
     struct text text = TEXT_IN(line);
     text_add(&text, "GC:");
     add_gib(&text, "current", action->after_bytes);
-    add_gib(&text, "prev", before(action));
+    add_gib(&text, "prev", bytes_before(action));
     text_add(&text, " load={'gpu': ");
     double used = total_bytes ? 100.0 * (double)action->used_bytes / (double)total_bytes : 0;
     text_add_decimal(&text, used, 1);
     text_add(&text, "}");
-    add_gib(&text, "gc", minus_u64(before(action), action->after_bytes));
+    add_gib(&text, "gc", minus_u64(bytes_before(action), action->after_bytes));
     if (action->device > 0)
         text_format(&text, " device=cuda:%u", action->device);
     text_add(&text, " fn=");
@@ -190,7 +190,7 @@ static void log_action(const struct vramgc_action *action, uint64_t total_bytes)
     };
     char had[32], after[32], took[32];
     struct text text = TEXT_IN(had);
-    text_add_bytes(&text, before(action));
+    text_add_bytes(&text, bytes_before(action));
     text = TEXT_IN(after);
     text_add_bytes(&text, action->after_bytes);
     text = TEXT_IN(took);

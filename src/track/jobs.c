@@ -16,7 +16,7 @@ enum { RESTS = 20 };
  * loaded. */
 enum { LOADED_RESTS = 2 * RESTS };
 
-/* What is known of a device between two looks. */
+/* A device between two looks. */
 struct watch {
     bool at_work, rose;
     uint64_t look_ns, changed_ns;            /* the latest look; when an event was last seen */
@@ -36,7 +36,7 @@ static uint64_t held_since(struct watch *watch, const struct vramgc_gauge *held)
     return most;
 }
 
-static uint64_t least_bytes(const struct device *device) {
+static uint64_t least_move(const struct device *device) {
     return growth_least_bytes(figure_get(&device->out->total_bytes));
 }
 
@@ -45,12 +45,12 @@ static uint64_t least_bytes(const struct device *device) {
 static void note_live(struct device *device, struct watch *watch, uint64_t top_bytes) {
     watch->live_seen = figure_get(&device->out->stats.live_bytes.current);
     watch->peak_live = max_u64(watch->peak_live, max_u64(watch->live_seen, top_bytes));
-    watch->rose = watch->rose || top_bytes >= watch->low_live + least_bytes(device);
+    watch->rose = watch->rose || top_bytes >= watch->low_live + least_move(device);
     watch->low_live = min_u64(watch->low_live, watch->live_seen);
 }
 
 /* The first event came since the look before; the first look of all is one step late at most. */
-static void begin(struct watch *watch, uint64_t now) {
+static void begin_job(struct watch *watch, uint64_t now) {
     watch->at_work = true;
     watch->rose = false;
     watch->began_ns = watch->look_ns ? watch->look_ns : now - settings_standards()->sample_ns;
@@ -58,7 +58,7 @@ static void begin(struct watch *watch, uint64_t now) {
     watch->peak_live = watch->peak_held = 0;
 }
 
-static struct vramgc_job describe(struct device *device, struct watch *watch) {
+static struct vramgc_job describe_job(struct device *device, struct watch *watch) {
     uint64_t started_ns = figure_get(&store_file()->started_ns);
     const struct vramgc_device_stats *stats = &device->out->stats;
     return (struct vramgc_job){
@@ -85,7 +85,7 @@ static void add_since(struct text *text, const struct vramgc_job *job, uint64_t 
     text_format(text, " since job %llu)", (unsigned long long)job->number - 1);
 }
 
-static void say(const struct vramgc_job *job, uint64_t before) {
+static void say_job(const struct vramgc_job *job, uint64_t before) {
     char line[200];
     struct text text = TEXT_IN(line);
     if (job->device)
@@ -103,32 +103,32 @@ static void say(const struct vramgc_job *job, uint64_t before) {
 }
 
 /* The program rests, or has ended. */
-static void judge(struct device *device, struct watch *watch, bool for_long) {
-    uint64_t least = least_bytes(device);
+static void judge_job(struct device *device, struct watch *watch, bool for_long) {
+    uint64_t least = least_move(device);
     bool fell = watch->peak_live >= watch->live_seen + least;
     bool rises = watch->rose || watch->live_seen >= watch->low_live + least;
     watch->at_work = rises && !(watch->rose && fell) && !for_long;
     if (!(watch->rose && fell))
         return;
-    struct vramgc_job job = describe(device, watch);
+    struct vramgc_job job = describe_job(device, watch);
     uint64_t before = watch->left_live;
     watch->left_live = job.live_bytes;
     store_job(&job);
-    say(&job, before);
+    say_job(&job, before);
 }
 
 void jobs_look(struct device *device, uint64_t top_bytes, uint64_t changed_ns, uint64_t now) {
     struct watch *watch = &self.watches[device_index(device)];
     bool changed = changed_ns != watch->changed_ns;
     if (changed && !watch->at_work)
-        begin(watch, now);
+        begin_job(watch, now);
     watch->changed_ns = changed_ns;
     note_live(device, watch, top_bytes);
     watch->peak_held = max_u64(watch->peak_held, held_since(watch, &device->out->stats.held_bytes));
     watch->look_ns = now;
     uint64_t rested_ns = now - changed_ns, rest_ns = settings_standards()->rest_ns;
     if (watch->at_work && rested_ns >= RESTS * rest_ns)
-        judge(device, watch, rested_ns >= LOADED_RESTS * rest_ns);
+        judge_job(device, watch, rested_ns >= LOADED_RESTS * rest_ns);
 }
 
 void jobs_conclude(void) {
@@ -138,6 +138,6 @@ void jobs_conclude(void) {
         if (!device)
             continue;
         jobs_look(device, growth_take_top(&device->growth), now, now);
-        judge(device, &self.watches[i], true);
+        judge_job(device, &self.watches[i], true);
     }
 }

@@ -27,7 +27,7 @@ bool mempool_in_use(const struct device *device) {
  * the driver was asked, so that the answer is old, and nothing is counted. Unless it is the last
  * one: then what that thread has is not counted twice, and what it gave is seen at the next look.
  */
-static bool account(struct device *device, const struct mempool_idle *idle, bool last) {
+static bool account_pool(struct device *device, const struct mempool_idle *idle, bool last) {
     struct vramgc_device_stats *stats = &device->out->stats;
     lock_take(&device->lock);
     uint64_t before = device->pool.idle_bytes;
@@ -48,7 +48,7 @@ static bool account(struct device *device, const struct mempool_idle *idle, bool
  * figures are as good as any while memory moves all the time. */
 static struct mempool_idle settle(struct device *device, struct mempool_idle idle) {
     enum { TRIES = 3 };
-    for (int i = 1; !account(device, &idle, i == TRIES) && i < TRIES; i++)
+    for (int i = 1; !account_pool(device, &idle, i == TRIES) && i < TRIES; i++)
         idle = mempool_idle(device);
     return idle;
 }

@@ -50,7 +50,7 @@ static uint64_t take_own(struct nvml_user *list, size_t *count) {
     return 0;
 }
 
-static void look(const struct nvml *nvml, struct device *device, nvml_card card) {
+static void list_neighbours(const struct nvml *nvml, struct device *device, nvml_card card) {
     struct nvml_users users;
     struct vramgc_neighbours *out = &device->out->neighbours;
     nvml_users(nvml, card, &users);
@@ -98,13 +98,13 @@ static void look_elsewhere(const struct nvml *nvml, struct device *device, nvml_
 }
 
 /* NVML is opened for that rare moment, and let go again. */
-static void look_at(struct device *device) {
+static void ask_nvml_of(struct device *device) {
     struct nvml nvml;
     if (!nvml_open(&nvml, real_dlsym))
         return;
     nvml_card card = nvml_by_bus(&nvml, device->out->bus_id);
     if (card) {
-        look(&nvml, device, card);
+        list_neighbours(&nvml, device, card);
         look_elsewhere(&nvml, device, card);
     }
     nvml_close(&nvml);
@@ -114,6 +114,6 @@ void neighbours_look(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = atomic_exchange(&self.wanted[i], false) ? device_if_ready(i) : NULL;
         if (device)
-            look_at(device);
+            ask_nvml_of(device);
     }
 }

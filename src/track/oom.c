@@ -17,8 +17,8 @@
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */
-static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_bytes,
-                         uint64_t step_bytes) {
+static uint32_t refusal_cause(const struct vramgc_refusal *refusal, uint64_t wanted_bytes,
+                              uint64_t step_bytes) {
     uint64_t there_bytes = refusal->free_bytes + refusal->idle_bytes;
     uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
     if (!refusal->total_bytes) /* it was never read */
@@ -31,14 +31,14 @@ static uint32_t cause_of(const struct vramgc_refusal *refusal, uint64_t wanted_b
 }
 
 /* Bytes that this process holds without need. */
-static uint64_t idle_bytes(struct device *device) {
+static uint64_t idle_here(struct device *device) {
     uint64_t idle = device_vm(device) ? device_idle_page_bytes(device)
                                       : figure_get(&device->out->stats.idle_bytes.current);
     return idle + __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
 }
 
 /* The pool first: what it keeps is held. During a capture neither is asked. */
-static void ask_driver(struct device *device) {
+static void ask_what_is_free(struct device *device) {
     device_account_pages(device);
     if (!capture_active()) {
         mempool_look(device);
@@ -65,14 +65,15 @@ static void tell_as_seen(struct vramgc_refusal *refusal) {
         return;
     refusal->free_bytes = oom->seen_free_bytes;
     refusal->idle_bytes = oom->seen_idle_bytes;
-    refusal->cause = cause_of(refusal, refusal->request_bytes, 1);
+    refusal->cause = refusal_cause(refusal, refusal->request_bytes, 1);
 }
 
-static struct vramgc_refusal describe(struct device *device, enum real_id id, uint64_t bytes) {
+static struct vramgc_refusal describe_refusal(struct device *device, enum real_id id,
+                                              uint64_t bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;
     struct frag_figures figures = device_measure_holes(device, false); /* some programs probe */
-    ask_driver(device);
-    uint64_t idle = idle_bytes(device);
+    ask_what_is_free(device);
+    uint64_t idle = idle_here(device);
     neighbours_wanted(device);
     note_as_seen(device);
     return (struct vramgc_refusal){
@@ -102,7 +103,7 @@ static struct vramgc_refusal describe(struct device *device, enum real_id id, ui
 
 /* The request that was refused before is asked for again, as PyTorch does when it has emptied its
  * cache. It is a retry in PyTorch's books. */
-static void ask_again(struct device *device) {
+static void pytorch_asks_again(struct device *device) {
     thread_state.oom.state = OOM_ASKED_AGAIN;
     figure_add(&device->out->stats.alloc_retries, 1);
 }
@@ -204,8 +205,8 @@ void oom_asked_anew(void) {
 static void file_call(struct device *device, enum real_id id, uint64_t bytes,
                       enum vramgc_reported reported) {
     struct thread_oom *oom = &thread_state.oom;
-    struct vramgc_refusal refusal = describe(device, id, bytes);
-    refusal.cause = cause_of(&refusal, bytes, 1);
+    struct vramgc_refusal refusal = describe_refusal(device, id, bytes);
+    refusal.cause = refusal_cause(&refusal, bytes, 1);
     refusal.reported = reported;
     bool last = pool_asked_again(id, bytes);
     if (last)
@@ -234,8 +235,8 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
 
 /* PyTorch takes the error for none of its own. */
 void oom_at_block(struct device *device, uint64_t bytes) {
-    struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
-    refusal.cause = cause_of(&refusal, bytes, 1);
+    struct vramgc_refusal refusal = describe_refusal(device, ID_cuMemCreate, bytes);
+    refusal.cause = refusal_cause(&refusal, bytes, 1);
     refusal.reported = VRAMGC_REPORTED;
     refusal.sequence = store_refusal(&refusal);
     became_error(&refusal);
@@ -307,13 +308,13 @@ bool oom_segment_asked(struct device *device, uint64_t bytes) {
     bool again = oom_is_open() && !thread_state.oom.of_page && refusal->hook == ID_cudaMalloc &&
                  refusal->request_bytes == bytes;
     if (UNLIKELY(again))
-        ask_again(device);
+        pytorch_asks_again(device);
     return again;
 }
 
 void oom_page_asked(struct device *device) {
     if (UNLIKELY(oom_page_asked_again() && thread_state.oom.state == OOM_REFUSED))
-        ask_again(device);
+        pytorch_asks_again(device);
 }
 
 /* The pages that were made for the same block before count as free: they go back now. In mode
@@ -323,7 +324,7 @@ void oom_at_page(uint64_t bytes) {
     if (!device)
         return;
     oom_page_asked(device);
-    struct vramgc_refusal refusal = describe(device, ID_cuMemCreate, bytes);
+    struct vramgc_refusal refusal = describe_refusal(device, ID_cuMemCreate, bytes);
     if (!device_vm(device)) {
         refusal.free_bytes += thread_state.unmapped_handle_bytes;
         refusal.held_bytes = minus_u64(refusal.held_bytes, thread_state.unmapped_handle_bytes);
@@ -331,7 +332,7 @@ void oom_at_page(uint64_t bytes) {
     file(device, &refusal, true);
 }
 
-/* Whether PyTorch's error for so many bytes is what became of this thread's latest refusal: it asks
+/* True: PyTorch's error for so many bytes is what became of this thread's latest refusal: it asks
  * for no less than it wants, and one of other code's may be older. */
 static bool is_of_refusal(uint64_t bytes) {
     const struct thread_oom *oom = &thread_state.oom;
@@ -354,7 +355,7 @@ void oom_reported(struct device *device, uint64_t bytes) {
         oom_log_note(refusal);
         return;
     }
-    struct vramgc_refusal of_pytorch = describe(device, REAL_COUNT, bytes);
+    struct vramgc_refusal of_pytorch = describe_refusal(device, REAL_COUNT, bytes);
     of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
     of_pytorch.reported = VRAMGC_REPORTED;
     of_pytorch.sequence = store_refusal(&of_pytorch);
@@ -369,7 +370,7 @@ void oom_ends(uint64_t bytes, bool granted) {
         uint64_t page_bytes = max_u64(refusal->request_bytes, 1);
         refusal->request_bytes = bytes;
         refusal->granted = granted;
-        refusal->cause = cause_of(refusal, bytes, page_bytes);
+        refusal->cause = refusal_cause(refusal, bytes, page_bytes);
         if (granted)
             tell_as_seen(refusal);
         store_refusal_again(refusal);

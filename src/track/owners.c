@@ -50,19 +50,19 @@ static void keep_top(const struct owners *owners, struct owner *owner) {
 }
 
 /* A small block stands for those beside it that were not looked at. */
-static uint64_t weight(uint64_t bytes) {
+static uint64_t block_weight(uint64_t bytes) {
     return max_u64(bytes, NAMES_STEP_BYTES);
 }
 
-static void take(const struct owners *owners, struct owner *owner, uint64_t bytes) {
+static void take_owner(const struct owners *owners, struct owner *owner, uint64_t bytes) {
     keep_top(owners, owner);
-    owner->live_bytes += weight(bytes);
+    owner->live_bytes += block_weight(bytes);
     owner->live_blocks++;
 }
 
-static void give(const struct owners *owners, struct owner *owner, uint64_t bytes) {
+static void give_owner(const struct owners *owners, struct owner *owner, uint64_t bytes) {
     keep_top(owners, owner);
-    owner->live_bytes -= weight(bytes);
+    owner->live_bytes -= block_weight(bytes);
     owner->live_blocks--;
     owner->low_bytes = min_u64(owner->low_bytes, owner->live_bytes);
 }
@@ -72,22 +72,22 @@ void owners_take(struct owners *owners, uint32_t tag, uint64_t bytes) {
     owners->site_count = (uint32_t)max_u64(owners->site_count, site);
     owners->call_count = (uint32_t)max_u64(owners->call_count, call);
     if (site)
-        take(owners, &owners->of[site - 1], bytes);
+        take_owner(owners, &owners->of[site - 1], bytes);
     if (call)
-        take(owners, &owners->of_call[call - 1], bytes);
+        take_owner(owners, &owners->of_call[call - 1], bytes);
 }
 
 void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
     uint32_t site = names_site(tag), call = names_call(tag);
     if (site)
-        give(owners, &owners->of[site - 1], bytes);
+        give_owner(owners, &owners->of[site - 1], bytes);
     if (call)
-        give(owners, &owners->of_call[call - 1], bytes);
+        give_owner(owners, &owners->of_call[call - 1], bytes);
 }
 
 /* Keeps the list in order, the largest first. Nobody has more than there is, whatever one block
  * stood for. */
-static void enter(struct vramgc_owners *out, uint64_t most, struct vramgc_owner entry) {
+static void insert_owner(struct vramgc_owners *out, uint64_t most, struct vramgc_owner entry) {
     entry.bytes = min_u64(entry.bytes, out->live_bytes);
     uint64_t place = out->count < most ? out->count++ : most;
     for (; place > 0 && out->list[place - 1].bytes < entry.bytes; place--)
@@ -105,22 +105,23 @@ void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out)
     __atomic_store_n(&out->count, made->count, __ATOMIC_RELEASE);
 }
 
-static void list_of(const struct owners *owners, const struct owner *of, uint32_t count, bool top,
-                    uint64_t most, struct vramgc_owners *out) {
+static void list_owners_of(const struct owners *owners, const struct owner *of, uint32_t count,
+                           bool top, uint64_t most, struct vramgc_owners *out) {
     for (uint32_t i = 0; i < count; i++) {
         bool then = top && of[i].top_seen == owners->tops;
         uint64_t bytes = then ? of[i].top_bytes : of[i].live_bytes;
         uint64_t blocks = then ? of[i].top_blocks : of[i].live_blocks;
         if (bytes)
-            enter(out, most, (struct vramgc_owner){i, 0, bytes, blocks});
+            insert_owner(out, most, (struct vramgc_owner){i, 0, bytes, blocks});
     }
 }
 
 static void list(const struct owners *owners, bool top, uint64_t live_bytes,
                  struct owners_lists *out) {
     out->sites = out->calls = (struct vramgc_owners){.live_bytes = live_bytes};
-    list_of(owners, owners->of, owners->site_count, top, VRAMGC_MAX_OWNERS, &out->sites);
-    list_of(owners, owners->of_call, owners->call_count, top, VRAMGC_MAX_CALLERS, &out->calls);
+    list_owners_of(owners, owners->of, owners->site_count, top, VRAMGC_MAX_OWNERS, &out->sites);
+    list_owners_of(owners, owners->of_call, owners->call_count, top, VRAMGC_MAX_CALLERS,
+                   &out->calls);
 }
 
 void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct owners_lists *out) {
@@ -149,7 +150,8 @@ void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *gr
         uint64_t more = minus_u64(owner->then_bytes, owner->earlier_bytes);
         made.live_bytes += more;
         if (more)
-            enter(&made, VRAMGC_MAX_OWNERS, (struct vramgc_owner){i, 0, more, owner->live_blocks});
+            insert_owner(&made, VRAMGC_MAX_OWNERS,
+                         (struct vramgc_owner){i, 0, more, owner->live_blocks});
     }
     owners_publish(&made, grown);
 }

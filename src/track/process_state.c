@@ -47,7 +47,7 @@ struct policy_settings settings_policy(void) {
     return settings;
 }
 
-static void complain(const char *sentence, void *context) {
+static void warn(const char *sentence, void *context) {
     (void)context;
     LOG(LOG_WARN, "%s", sentence);
 }
@@ -55,7 +55,7 @@ static void complain(const char *sentence, void *context) {
 void settings_complain(void) {
     log_open((enum option_log)self.options.log, self.options.log_file);
     if (self.complaints && !getenv("VRAMGC_RUN_ID")) /* else the launcher has said it */
-        options_read(&self.options, self.origins, complain, NULL);
+        options_read(&self.options, self.origins, warn, NULL);
 }
 
 static uint64_t standard(const char *variable_of_test, bool (*parse)(const char *, uint64_t *),
@@ -76,7 +76,7 @@ static void read_standards(void) {
 }
 
 /* Complaints wait until recording begins: this may be a process that only asks for a device. */
-void settings_read(void) {
+void settings_from_environment(void) {
     if (self.read)
         return;
     self.complaints = options_read(&self.options, self.origins, NULL, NULL);

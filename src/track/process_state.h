@@ -18,7 +18,7 @@ const struct standards *settings_standards(void);
 /* Reads them from the environment if that was not done; recording is inert from then on where they
  * say so. One thread at a time. Complaints wait until recording begins: this may be a process that
  * only asks for a device. */
-void settings_read(void);
+void settings_from_environment(void);
 void settings_complain(void);
 
 /* Writes them into the statistics file. */
@@ -33,7 +33,7 @@ void settings_limit(void);
  * the next job. */
 bool parked_now(void);
 
-/* Whether a process beside this one parks it when it rests, and wakes it by its next call. */
+/* True: a process beside this one parks it when it rests, and wakes it by its next call. */
 static inline bool parked_at_rest(void) {
     return figure_get(&store_file()->parker) != 0;
 }

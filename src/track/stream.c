@@ -52,7 +52,7 @@ static bool collect(const struct hashmap_entry *entry, void *context) {
 
 /* Tells the engine of all streams that it does not know yet. A stream that goes meanwhile is told
  * to be gone afterwards, or makes the engine ask the whole context. */
-static void tell(unsigned device) {
+static void tell_engine(unsigned device) {
     struct batch batch = {.device = device};
     do {
         batch.count = 0;
@@ -75,7 +75,7 @@ void stream_follow(unsigned device, struct vm *vm) {
     lock_take(&self.lock);
     self.follows[device] = vm;
     lock_give(&self.lock);
-    tell(device);
+    tell_engine(device);
 }
 
 /* --- what the hooks say --- */
@@ -94,7 +94,7 @@ static void lost(void) {
         bool followed = self.follows[i] != NULL;
         lock_give(&self.lock);
         if (followed && recording_is_on())
-            tell(i);
+            tell_engine(i);
     }
 }
 
@@ -116,7 +116,7 @@ static void made(uint64_t stream, bool followable) {
     bool followed = vm && (vm_context(vm) == entry.context || !followable);
     lock_give(&self.lock);
     if (followed && recording_is_on())
-        tell((unsigned)index);
+        tell_engine((unsigned)index);
 }
 
 void stream_made(uint64_t stream) {
@@ -152,7 +152,7 @@ static uint64_t key_of(uint64_t stream) {
 }
 
 /* The lock is held. */
-static void publish(void) {
+static void publish_captures(void) {
     figure_set(&store_file()->capturing, self.captured.count);
 }
 
@@ -167,7 +167,7 @@ bool capture_begin(uint64_t stream) {
     lock_take(&self.lock);
     bool added =
         !hashmap_find(&self.captured, entry.key) && hashmap_put(&self.captured, &entry, NULL);
-    publish();
+    publish_captures();
     lock_give(&self.lock);
     figure_add(&store_file()->process.captures, 1);
     return added;
@@ -176,7 +176,7 @@ bool capture_begin(uint64_t stream) {
 void capture_end(uint64_t stream) {
     lock_take(&self.lock);
     hashmap_take(&self.captured, key_of(stream), NULL);
-    publish();
+    publish_captures();
     lock_give(&self.lock);
 }
 
@@ -214,6 +214,6 @@ bool capture_includes(uint64_t stream) {
 void capture_reset(unsigned device) {
     lock_take(&self.lock);
     hashmap_drop_device(&self.captured, device);
-    publish();
+    publish_captures();
     lock_give(&self.lock);
 }

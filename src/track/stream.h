@@ -25,7 +25,7 @@ bool capture_begin(uint64_t stream);
 void capture_end(uint64_t stream);
 void capture_end_failed(uint64_t stream); /* the real call did; it may be ended or not */
 
-/* Whether any stream is captured; and whether this one is. */
+/* True: some stream is captured; this one is. */
 bool capture_active(void);
 bool capture_includes(uint64_t stream);
 

@@ -13,14 +13,14 @@ struct device;
  * counts as in use until it is handed out again. */
 enum { THREAD_MAX_EVENTS = 64 };
 
-/* What the allocator has just asked: whether a stream is captured. */
+/* The allocator has just asked whether a stream is captured. */
 struct thread_stream {
     bool asked;
     bool capturing;  /* it was */
     uint64_t handle; /* of that stream */
 };
 
-/* What the allocator did since its latest block event. */
+/* The allocator's doings since its latest block event. */
 struct thread_since_block {
     unsigned frees;                     /* segments it freed */
     unsigned segments;                  /* and took */
@@ -35,7 +35,7 @@ struct thread_pending {
     unsigned device; /* where */
 };
 
-/* What has become of the latest request that the driver refused:
+/* The latest request that the driver refused, and its end:
  *
  *     state             what happens                              next
  *     NONE              a refusal                                 REFUSED, a new one in the file
@@ -87,7 +87,7 @@ struct thread_state {
 
 extern THREAD_LOCAL struct thread_state thread_state;
 
-/* Whether there is a refusal of which nobody knows what becomes; whether the allocator has asked
+/* True: there is a refusal of which nobody knows what becomes; the allocator has asked
  * for the same again. */
 static inline bool oom_is_open(void) {
     return thread_state.oom.state != OOM_NONE;

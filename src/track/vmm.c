@@ -7,7 +7,7 @@
 #include "track/oom.h"
 #include "track/thread.h"
 
-static void count(const struct book_handle *physical, bool more) {
+static void count_handle(const struct book_handle *physical, bool more) {
     struct device *device = device_if_ready(physical->device);
     if (!device || vhandle_is(physical->handle))
         return;
@@ -64,7 +64,7 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
     made.flags = allocator ? BOOK_ALLOCATOR
                            : library_calling() << BOOK_LIBRARY_SHIFT | (step ? BOOK_FOR_STEP : 0);
     if (book_add(&made))
-        count(&made, true);
+        count_handle(&made, true);
     else
         no_memory_for_books();
 }
@@ -88,7 +88,7 @@ struct book_release vmm_release_begin(uint64_t handle) {
     if (release.gone && (release.of.flags & (BOOK_ALLOCATOR | BOOK_CACHED)) == BOOK_ALLOCATOR)
         take_from_ahead(release.of.bytes);
     if (release.gone)
-        count(&release.of, false);
+        count_handle(&release.of, false);
     return release;
 }
 
@@ -98,7 +98,7 @@ void vmm_release_abort(const struct book_release *release) {
     if (!book_release_abort(release))
         no_memory_for_books();
     else if (release->gone)
-        count(&release->of, true);
+        count_handle(&release->of, true);
 }
 
 enum book_cached vmm_cache(uint64_t handle, struct book_handle *out) {
@@ -170,7 +170,7 @@ bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle) {
         return false;
     }
     if (learnt.bytes)
-        count(&learnt, true);
+        count_handle(&learnt, true);
     take_from_ahead(bytes);
     if (!vhandle_is(handle))
         call_reached_driver();
@@ -201,7 +201,7 @@ void vmm_unmap_commit(const struct book_unmapping *unmapping) {
         struct book_handle gone;
         reached |= !vhandle_is(book_unmapped(unmapping->first + i, &gone));
         if (gone.handle)
-            count(&gone, false);
+            count_handle(&gone, false);
     }
     if (reached)
         call_reached_driver();

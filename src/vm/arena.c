@@ -311,7 +311,7 @@ static struct chunk *best_fit(struct arena *arena, enum zone zone, uint64_t byte
 }
 
 /* The rest of the chunk stays what it is, and where it is in the queue. */
-static struct chunk *cut(struct arena *arena, struct chunk *rest, uint64_t bytes) {
+static struct chunk *cut_chunk(struct arena *arena, struct chunk *rest, uint64_t bytes) {
     struct chunk *chunk = new_chunk(arena);
     if (!chunk)
         return NULL;
@@ -331,7 +331,7 @@ static struct chunk *cut(struct arena *arena, struct chunk *rest, uint64_t bytes
 
 static struct chunk *carve(struct arena *arena, struct chunk *found, uint64_t bytes) {
     if (found->bytes > bytes)
-        return cut(arena, found, bytes);
+        return cut_chunk(arena, found, bytes);
     take_out(arena, found);
     leave_queue(arena, found);
     return found;

@@ -276,7 +276,7 @@ static struct hashmap_entry *mapping_around(uint64_t address, uint64_t longest_b
 }
 
 /* Of the mapping's handle. The lock is held. */
-static unsigned device_of(const struct hashmap_entry *mapping) {
+static unsigned mapping_device(const struct hashmap_entry *mapping) {
     const struct hashmap_entry *handle = hashmap_find(&self.handles, mapping->link);
     return handle ? handle->device : VRAMGC_MAX_DEVICES;
 }
@@ -288,7 +288,7 @@ bool book_mapping_at(uint64_t address, struct book_mapping *out) {
     if (mapping)
         *out = (struct book_mapping){
             .handle = mapping->link,
-            .device = device_of(mapping),
+            .device = mapping_device(mapping),
             .address = mapping->key,
             .bytes = mapping->bytes,
         };
@@ -316,7 +316,7 @@ bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {
     while (address < end) {
         const struct hashmap_entry *mapping = hashmap_find(&self.mappings, address);
         if (!mapping || !mapping->bytes || !vhandle_is(mapping->link) ||
-            device_of(mapping) != device)
+            mapping_device(mapping) != device)
             break;
         address += mapping->bytes;
     }
@@ -326,7 +326,7 @@ bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {
 
 /* --- ranges --- */
 
-static struct book_range range_of(const struct hashmap_entry *entry) {
+static struct book_range range_from(const struct hashmap_entry *entry) {
     return (struct book_range){entry->key, entry->bytes, entry->device, entry->class};
 }
 
@@ -348,7 +348,7 @@ struct book_range book_range_take(uint64_t address) {
     struct hashmap_entry entry;
     lock_take(&self.lock);
     if (hashmap_take(&self.ranges, address, &entry))
-        range = range_of(&entry);
+        range = range_from(&entry);
     lock_give(&self.lock);
     return range;
 }
@@ -359,7 +359,7 @@ bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine,
     struct hashmap_entry *entry = entry_around(&self.ranges, address);
     bool fits = entry && address + bytes <= entry->key + entry->bytes;
     if (fits) {
-        *before = range_of(entry);
+        *before = range_from(entry);
         entry->class = before->engine == VRAMGC_MAX_DEVICES ? engine : before->engine;
         fits = entry->class == engine;
     }
@@ -387,7 +387,7 @@ static bool has_no_handle(const struct hashmap_entry *entry, void *context) {
 }
 
 /* The heap and the engine they were in are no more. */
-static bool leave(const struct hashmap_entry *entry, void *context) {
+static bool leave_range(const struct hashmap_entry *entry, void *context) {
     unsigned device = *(const unsigned *)context;
     struct hashmap_entry *range = (struct hashmap_entry *)entry;
     if (range->class == device)
@@ -401,6 +401,6 @@ void book_reset(unsigned device) {
     lock_take(&self.lock);
     hashmap_drop_device(&self.handles, device);
     hashmap_sweep(&self.mappings, has_no_handle, NULL);
-    hashmap_sweep(&self.ranges, leave, &device);
+    hashmap_sweep(&self.ranges, leave_range, &device);
     lock_give(&self.lock);
 }

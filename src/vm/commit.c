@@ -79,7 +79,7 @@ static size_t extent_for(const struct block *block) {
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
-static struct extent claim(struct vm *vm, struct block *block) {
+static struct extent claim_extent(struct vm *vm, struct block *block) {
     struct extent extent = {0};
     lock_take(&vm->lock);
     while (block->next < block->end && !extent.page) {
@@ -190,7 +190,7 @@ static void use_idle(struct vm *vm, struct block *block) {
 /* Where a large extent cannot be had, smaller ones. */
 static bool map_extents(struct vm *vm, struct block *block) {
     struct extent extent;
-    while ((extent = claim(vm, block)).page) {
+    while ((extent = claim_extent(vm, block)).page) {
         if (fill(vm, &extent, block))
             continue;
         if (extent.npages == 1 || !vm_lacks_memory())

@@ -63,7 +63,7 @@ static size_t decommit_for_block(struct vm *vm, size_t want) {
 /* --- giving back --- */
 
 /* now: though unmapping may wait for the GPU. */
-static uint64_t reclaim(struct vm *vm, uint64_t bytes, bool now) {
+static uint64_t reclaim_batches(struct vm *vm, uint64_t bytes, bool now) {
     size_t want = bytes / PAGE_BYTES, released = vm_cache_trim(vm, want, 0);
     while (released < want && (now || vm_may_unmap(vm)) &&
            decommit_any(vm, min_u64(want - released, BATCH)))
@@ -74,7 +74,7 @@ static uint64_t reclaim(struct vm *vm, uint64_t bytes, bool now) {
 
 uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t given = reclaim(vm, bytes, true);
+    uint64_t given = reclaim_batches(vm, bytes, true);
     capture_mode_set(before);
     return given;
 }
@@ -82,16 +82,16 @@ uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
     vm_fence_poll(vm, true);
-    uint64_t given = reclaim(vm, bytes, false);
+    uint64_t given = reclaim_batches(vm, bytes, false);
     capture_mode_set(before);
     return given;
 }
 
 uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t given = reclaim(vm, bytes, true);
+    uint64_t given = reclaim_batches(vm, bytes, true);
     if (given < bytes && vm_fence_wait(vm))
-        given += reclaim(vm, bytes - given, true);
+        given += reclaim_batches(vm, bytes - given, true);
     capture_mode_set(before);
     return given;
 }
@@ -245,7 +245,7 @@ struct excess {
 
 /* Reuse is oldest first, so age says nothing about need. Release as many pages as stayed idle
  * through a whole interval. */
-static struct excess excess(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
+static struct excess too_much(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     struct excess excess = {0};
     lock_take(&vm->lock);
     bool quiet = after(vm->moved_ns, limits->returned_ns) <= now_ns;
@@ -271,8 +271,8 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
 }
 
 /* Pages that PyTorch has returned go before those in its cache. */
-static struct decayed decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
-    struct excess much = excess(vm, limits, now_ns);
+static struct decayed decay_all(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
+    struct excess much = too_much(vm, limits, now_ns);
     uint64_t kept_since = minus_u64(now_ns, limits->kept_ns);
     size_t most = limits->kept_bytes / PAGE_BYTES + (limits->kept_bytes % PAGE_BYTES > 0);
     size_t cached = vm_cache_decay(vm, much.cached), returned = 0, kept = 0, batch;
@@ -297,7 +297,7 @@ struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64
         return (struct decayed){0};
     uint64_t start_ns = clock_ns();
     CUstreamCaptureMode before = capture_mode_relax();
-    struct decayed gone = decay(vm, limits, now_ns);
+    struct decayed gone = decay_all(vm, limits, now_ns);
     capture_mode_set(before);
     vm_worked(vm, start_ns);
     return gone;

@@ -243,7 +243,7 @@ bool vm_range_prepare(struct vm *vm, uint64_t bytes) {
     return prepared;
 }
 
-static bool is_attached(const struct page_segment *segment) {
+static bool any_attached(const struct page_segment *segment) {
     for (size_t i = 0; i < segment->page_count; i++)
         if (segment->pages[i].attached)
             return true;
@@ -266,7 +266,7 @@ enum vm_range_end vm_range_end(struct vm *vm, uint64_t address) {
     lock_take(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool ours = segment && segment->range && segment->address == address && !segment->ended;
-    bool ends = ours && !is_attached(segment);
+    bool ends = ours && !any_attached(segment);
     if (ends)
         page_table_end(&vm->table, segment);
     lock_give(&vm->lock);
@@ -282,7 +282,7 @@ struct part {
 };
 
 /* The lock is held. */
-static struct part find(struct vm *vm, uint64_t address, uint64_t bytes) {
+static struct part part_at(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (!segment || !segment->range || segment->ended || !bytes || address % PAGE_BYTES ||
         bytes % PAGE_BYTES || bytes > segment->address + segment->bytes - address)
@@ -294,7 +294,7 @@ bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_note_move(vm, now_ns);
-    struct part part = find(vm, address, bytes);
+    struct part part = part_at(vm, address, bytes);
     bool attached =
         part.segment && page_table_attach(&vm->table, part.segment, part.first, part.count);
     lock_give(&vm->lock);
@@ -307,7 +307,7 @@ bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_note_move(vm, now_ns);
-    struct part part = find(vm, address, bytes);
+    struct part part = part_at(vm, address, bytes);
     bool detached =
         part.segment && page_table_detach(&vm->table, part.segment, part.first, part.count);
     lock_give(&vm->lock);

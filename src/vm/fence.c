@@ -85,7 +85,7 @@ void vm_forget(struct vm *vm) {
 }
 
 /* The place of a stream that lives; stream_count: none. The lock is held. */
-static size_t slot_of(const struct vm *vm, uint64_t stream) {
+static size_t stream_slot(const struct vm *vm, uint64_t stream) {
     size_t i = 0;
     while (i < vm->streams.count &&
            (vm->streams.slots[i].state != SLOT_LIVE || vm->streams.slots[i].stream != stream))
@@ -103,7 +103,7 @@ static size_t free_slot(const struct vm *vm) {
 
 void vm_stream_add(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
-    bool known = vm->streams.sync_context || slot_of(vm, stream) < vm->streams.count;
+    bool known = vm->streams.sync_context || stream_slot(vm, stream) < vm->streams.count;
     size_t slot = known ? 0 : free_slot(vm);
     if (!known && (stream == STREAM_PER_THREAD || slot == MAX_STREAMS)) {
         vm->streams.sync_context = true;
@@ -118,7 +118,7 @@ void vm_stream_add(struct vm *vm, uint64_t stream) {
 
 bool vm_stream_known(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
-    bool known = slot_of(vm, stream) < vm->streams.count;
+    bool known = stream_slot(vm, stream) < vm->streams.count;
     lock_give(&vm->lock);
     return known;
 }
@@ -183,7 +183,7 @@ static bool event_passed(CUevent event) {
  * whole context tells from now on. */
 void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
-    size_t slot = slot_of(vm, stream);
+    size_t slot = stream_slot(vm, stream);
     bool known = slot < vm->streams.count;
     page_table_stream_gone(&vm->table, stream);
     vm->streams.going += known;
@@ -236,7 +236,7 @@ static void count_wait(struct vm *vm) {
 }
 
 /* How, and what is over then. While it lasts a stream may go: it is not named. */
-static bool wait_for(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_t epoch) {
+static bool wait_fenced(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_t epoch) {
     struct question question = begin_asking(vm->context, vm->capturing);
     if (question.possible)
         count_wait(vm);
@@ -251,13 +251,13 @@ static bool wait_for(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_
     return over;
 }
 
-static CUresult all(const struct vm *vm) {
+static CUresult whole_context(const struct vm *vm) {
     (void)vm;
     return REAL(cuCtxSynchronize)();
 }
 
 bool vm_fence_wait(struct vm *vm) {
-    return wait_for(vm, all, vm_epoch(vm));
+    return wait_fenced(vm, whole_context, vm_epoch(vm));
 }
 
 /* --- until PyTorch returned memory --- */
@@ -279,7 +279,7 @@ static CUresult returned(const struct vm *vm) {
 
 bool vm_fence_wait_returned(struct vm *vm) {
     uint64_t epoch = atomic_load(&vm->returned.epoch);
-    return epoch > vm_fenced_epoch(vm) && wait_for(vm, returned, epoch);
+    return epoch > vm_fenced_epoch(vm) && wait_fenced(vm, returned, epoch);
 }
 
 /* Most streams have nothing to do; only behind the work of the others an event is recorded. Where
@@ -297,7 +297,7 @@ static bool begin_one(struct vm *vm, size_t i, bool whole) {
 }
 
 /* False: events do not tell. */
-static bool begin(struct vm *vm) {
+static bool begin_fence(struct vm *vm) {
     struct fence *fence = &vm->fence;
     lock_take(&vm->lock);
     fence->epoch = vm->table.epoch;
@@ -358,13 +358,13 @@ static bool knows_all(struct vm *vm) {
 
 /* A fence covers only pages that were idle when it was recorded: once it has passed, the next is
  * recorded, which mostly passes at once. False: only a wait can tell. */
-static bool look(struct vm *vm) {
+static bool look_at_fence(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
         end_if_passed(vm);
     if (fence->pending || knows_all(vm))
         return true;
-    if (!begin(vm))
+    if (!begin_fence(vm))
         return false;
     end_if_passed(vm);
     return true;
@@ -379,7 +379,7 @@ static bool has_nothing_to_do(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
         end_if_passed(vm);
-    if (fence->pending || !begin(vm))
+    if (fence->pending || !begin_fence(vm))
         return false;
     end_if_passed(vm);
     return !fence->pending;
@@ -408,7 +408,7 @@ void vm_fence_poll(struct vm *vm, bool may_wait) {
     if (atomic_exchange(&vm->fence.taken, 1))
         return; /* another thread looks */
     struct question question = begin_asking(vm->context, vm->capturing);
-    bool looked = !question.possible || look(vm);
+    bool looked = !question.possible || look_at_fence(vm);
     end_asking(&question);
     atomic_store(&vm->fence.taken, 0);
     bell_ring(&self.answered);

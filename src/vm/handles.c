@@ -8,7 +8,7 @@
  * used. */
 enum { FIRST_CAPACITY = 1 << 17 };
 
-static bool grow(struct handles *handles) {
+static bool grow_handles(struct handles *handles) {
     if (handles->total < handles->capacity)
         return true;
     size_t capacity = handles->capacity ? handles->capacity * 2 : FIRST_CAPACITY;
@@ -24,12 +24,12 @@ static bool grow(struct handles *handles) {
 bool vm_cache_open(struct vm *vm) {
     bool opened = true;
     for (size_t size = 0; opened && size < EXTENT_SIZES; size++)
-        opened = grow(&vm->cache.sizes[size]);
+        opened = grow_handles(&vm->cache.sizes[size]);
     return opened;
 }
 
 /* The one cached last. */
-static uint64_t take(struct vm *vm, size_t size) {
+static uint64_t take_handle(struct vm *vm, size_t size) {
     struct handles *handles = &vm->cache.sizes[size];
     vm->cache.cached_pages -= extent_npages(size);
     return handles->list[--handles->count].handle;
@@ -41,7 +41,7 @@ uint64_t vm_cache_take(struct vm *vm, size_t least, size_t most, size_t *npages)
             extent_npages(size) < least)
             continue;
         *npages = extent_npages(size);
-        return take(vm, size);
+        return take_handle(vm, size);
     }
     return 0;
 }
@@ -81,7 +81,7 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     CUmemGenericAllocationHandle handle = 0;
     struct handles *handles = &vm->cache.sizes[extent_size_index(npages)];
     lock_take(&vm->lock);
-    bool room = grow(handles);
+    bool room = grow_handles(handles);
     handles->total += room;
     vm->cache.physical_pages += room ? npages : 0;
     generation_begin(&vm->cache.moves);
@@ -115,11 +115,11 @@ static size_t to_release(const struct vm *vm, size_t want, size_t larger) {
 }
 
 /* Until the driver has it back it is neither cached nor free: others know that it is on its way. */
-static size_t release_one(struct vm *vm, size_t want, size_t larger) {
+static size_t release_handle(struct vm *vm, size_t want, size_t larger) {
     lock_take(&vm->lock);
     size_t size = to_release(vm, want, larger);
     size_t npages = size < EXTENT_SIZES ? extent_npages(size) : 0;
-    uint64_t handle = npages ? take(vm, size) : 0;
+    uint64_t handle = npages ? take_handle(vm, size) : 0;
     vm->in_flight += npages;
     if (npages)
         generation_begin(&vm->cache.moves);
@@ -148,7 +148,7 @@ static size_t release_one(struct vm *vm, size_t want, size_t larger) {
 size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
     size_t released = 0, npages = 1;
     while (released < want && npages) {
-        npages = release_one(vm, want - released, larger);
+        npages = release_handle(vm, want - released, larger);
         released += npages;
     }
     return released;
@@ -157,7 +157,7 @@ size_t vm_cache_trim(struct vm *vm, size_t want, size_t larger) {
 size_t vm_cache_decay(struct vm *vm, size_t want) {
     size_t released = 0, npages = 1;
     while (released < want && npages && !atomic_load(&vm->cache.readers)) {
-        npages = release_one(vm, want - released, 0);
+        npages = release_handle(vm, want - released, 0);
         released += npages;
     }
     return released;
@@ -166,7 +166,7 @@ size_t vm_cache_decay(struct vm *vm, size_t want) {
 /* --- extents lose their place --- */
 
 /* By address: what lies side by side is unmapped by one call. */
-static void sort(struct page **list, size_t count) {
+static void sort_by_address(struct page **list, size_t count) {
     for (size_t i = 1; i < count; i++) {
         struct page *page = list[i];
         size_t k = i;
@@ -193,7 +193,7 @@ static size_t pages_in(struct page *const *list, size_t count) {
 }
 
 /* The lock is held. */
-static void conclude(struct vm *vm, struct page **list, size_t count, bool unmapped) {
+static void conclude_unmap(struct vm *vm, struct page **list, size_t count, bool unmapped) {
     for (size_t i = 0; i < count; i++) {
         uint64_t handle = list[i]->handle;
         size_t npages = list[i]->npages;
@@ -211,14 +211,14 @@ static void conclude(struct vm *vm, struct page **list, size_t count, bool unmap
 
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
     size_t done = 0;
-    sort(list, count);
+    sort_by_address(list, count);
     for (size_t i = 0; i < count;) {
         size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
         bool unmapped =
             REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
         vm_called(vm);
         lock_take(&vm->lock);
-        conclude(vm, list + i, n, unmapped);
+        conclude_unmap(vm, list + i, n, unmapped);
         vm_changed(vm);
         lock_give(&vm->lock);
         bell_ring(&vm->arrived);
@@ -396,7 +396,7 @@ struct stretch {
 };
 
 /* The lock is held. */
-static struct stretch look_at(struct vm *vm, uint64_t address, uint64_t bytes) {
+static struct stretch stretch_at(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct stretch stretch = {.segment = page_table_lookup(&vm->table, address)};
     if (!stretch.segment)
         return stretch;
@@ -424,10 +424,10 @@ static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     return room >= stretch->spilled;
 }
 
-static void replace(struct vm *vm, uint64_t address, uint64_t bytes) {
+static void replace_spilled(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct page *list[BATCH];
     lock_take(&vm->lock);
-    struct stretch stretch = look_at(vm, address, bytes);
+    struct stretch stretch = stretch_at(vm, address, bytes);
     lock_give(&vm->lock);
     if (!stretch.spilled || !device_has_room(vm, &stretch) || !vm_fence_wait_briefly(vm))
         return;
@@ -449,6 +449,6 @@ void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes) {
     if (LIKELY(!atomic_load_explicit(&vm->host.count, memory_order_relaxed)))
         return;
     CUstreamCaptureMode before = capture_mode_relax();
-    replace(vm, address, bytes);
+    replace_spilled(vm, address, bytes);
     capture_mode_set(before);
 }

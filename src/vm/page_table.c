@@ -67,7 +67,7 @@ static struct page_segment *new_books(struct page_table *table, size_t count) {
     return segment;
 }
 
-static struct page_segment *add(struct page_table *table, uint64_t address, uint64_t bytes) {
+static struct page_segment *add_books(struct page_table *table, uint64_t address, uint64_t bytes) {
     size_t i = position(table, address), count = bytes / PAGE_BYTES;
     bool overlaps = page_table_lookup(table, address) ||
                     (i < table->segment_count && table->segments[i]->address - address < bytes);
@@ -97,7 +97,7 @@ static void count_attached(struct page_table *table, const struct page_segment *
 
 struct page_segment *page_table_add(struct page_table *table, uint64_t address, uint64_t bytes,
                                     uint64_t stream) {
-    struct page_segment *segment = add(table, address, bytes);
+    struct page_segment *segment = add_books(table, address, bytes);
     if (!segment)
         return NULL;
     segment->stream = stream;
@@ -110,7 +110,7 @@ struct page_segment *page_table_add(struct page_table *table, uint64_t address, 
 
 struct page_segment *page_table_add_range(struct page_table *table, uint64_t address,
                                           uint64_t bytes, bool counted) {
-    struct page_segment *segment = add(table, address, bytes);
+    struct page_segment *segment = add_books(table, address, bytes);
     if (segment) {
         segment->range = true;
         segment->counted = counted;
@@ -169,14 +169,14 @@ static void unlist(struct page_table *table, struct page *page) {
 }
 
 /* PyTorch may have returned a part of it: then it goes with that part. */
-static enum page_idle list_of(const struct page *lead) {
+static enum page_idle idle_list_of(const struct page *lead) {
     for (const struct page *page = lead; page < lead + lead->npages; page++)
         if (!page->attached || lead->segment->ended)
             return IDLE_RETURNED;
     return IDLE_KEPT;
 }
 
-static void append(struct page_table *table, struct page *page, enum page_idle idle) {
+static void append_idle(struct page_table *table, struct page *page, enum page_idle idle) {
     struct page_list *list = &table->idle[idle][extent_size_index(page->npages)];
     page->older = list->newest;
     page->newer = NULL;
@@ -191,7 +191,7 @@ static void append(struct page_table *table, struct page *page, enum page_idle i
 /* Moves an idle extent to the end of its list, because it was used since it was put there. */
 static void relist(struct page_table *table, struct page *lead) {
     unlist(table, lead);
-    append(table, lead, list_of(lead));
+    append_idle(table, lead, idle_list_of(lead));
 }
 
 /* Of the pages' extents each that is idle, once. */
@@ -227,7 +227,7 @@ static void goes_out_of_use(struct page_table *table, struct page *page) {
         return;
     lead->used--;
     if (lead->used == 0)
-        append(table, lead, list_of(lead));
+        append_idle(table, lead, idle_list_of(lead));
 }
 
 /* It was in use before, or not. */
@@ -297,8 +297,8 @@ void page_table_mark_idle(struct page_table *table, struct page_segment *segment
 }
 
 /* Nothing lives there any more, and nothing that lived there ends right before a page. */
-static void clear(struct page_table *table, struct page_segment *segment, size_t first,
-                  size_t count) {
+static void clear_pages(struct page_table *table, struct page_segment *segment, size_t first,
+                        size_t count) {
     for (size_t i = first; i < first + count; i++) {
         struct page *page = &segment->pages[i];
         bool used = in_use(page);
@@ -343,7 +343,7 @@ bool page_table_detach(struct page_table *table, struct page_segment *segment, s
     if (!all_are(segment, first, count, true))
         return false;
     set_attached(table, segment, first, count, false);
-    clear(table, segment, first, count);
+    clear_pages(table, segment, first, count);
     count_attached(table, segment, -(int64_t)count);
     return true;
 }
@@ -357,7 +357,7 @@ void page_table_return_uncounted(struct page_table *table) {
             if (!page->segment->range || page->segment->counted)
                 continue;
             unlist(table, page);
-            append(table, page, IDLE_RETURNED);
+            append_idle(table, page, IDLE_RETURNED);
         }
     }
 }
@@ -402,7 +402,7 @@ static void lose(struct page_table *table, struct page *lead) {
 
 void page_table_end(struct page_table *table, struct page_segment *segment) {
     segment->ended = true;
-    clear(table, segment, 0, segment->page_count);
+    clear_pages(table, segment, 0, segment->page_count);
     segment->end_epoch = table->epoch;
     if (!segment->range)
         count_attached(table, segment, -(int64_t)segment->page_count);
@@ -463,7 +463,7 @@ void page_table_put_back(struct page_table *table, struct page *page) {
     }
     page->used = (uint16_t)used;
     if (!used)
-        append(table, page, list_of(page));
+        append_idle(table, page, idle_list_of(page));
 }
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {

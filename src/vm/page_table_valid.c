@@ -29,7 +29,7 @@ static bool page_is_valid(const struct page *page, struct sums *sums) {
            (page->attached || (!page->live && !page->pinned));
 }
 
-static bool segment_is_valid(const struct page_segment *segment, struct sums *sums) {
+static bool segment_pages_valid(const struct page_segment *segment, struct sums *sums) {
     size_t filled = 0;
     for (size_t i = 0; i < segment->page_count; i++) {
         const struct page *page = &segment->pages[i];
@@ -45,7 +45,7 @@ static bool segment_is_valid(const struct page_segment *segment, struct sums *su
     return filled == segment->filled_count;
 }
 
-static bool is_attached(const struct page *lead) {
+static bool all_attached(const struct page *lead) {
     bool attached = true;
     for (const struct page *page = lead; page < lead + lead->npages; page++)
         attached = attached && page->attached && !lead->segment->ended;
@@ -59,10 +59,10 @@ static bool list_is_valid(const struct page_table *table, enum page_idle idle, s
     const struct page_list *list = &table->idle[idle][size];
     uint64_t epoch = 0, idle_ns = 0;
     for (const struct page *page = list->oldest; page; page = page->newer) {
-        bool returned = !is_attached(page) || (page->segment->range && !page->segment->counted);
+        bool returned = !all_attached(page) || (page->segment->range && !page->segment->counted);
         if (page->idle != idle || page->idle_epoch < epoch || page->idle_ns < idle_ns ||
             page->npages != extent_npages(size) || (page->newer && page->newer->older != page) ||
-            (idle == IDLE_RETURNED ? !returned : !is_attached(page)))
+            (idle == IDLE_RETURNED ? !returned : !all_attached(page)))
             return false;
         epoch = page->idle_epoch;
         idle_ns = page->idle_ns;
@@ -90,7 +90,7 @@ bool page_table_is_valid(const struct page_table *table) {
         const struct page_segment *segment = table->segments[i];
         const struct page_segment *before = i > 0 ? table->segments[i - 1] : NULL;
         if ((before && segment->address < before->address + before->bytes) ||
-            !segment_is_valid(segment, &sums))
+            !segment_pages_valid(segment, &sums))
             return false;
     }
     for (size_t idle = IDLE_KEPT; idle < IDLE_LISTS; idle++)

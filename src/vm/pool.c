@@ -74,7 +74,7 @@ static uint64_t owner_name(uint64_t stream) {
 
 /* In which context the stream is; NULL: there is no such stream. The handles of the default streams
  * mean those of the current context. */
-static CUcontext context_of(uint64_t stream) {
+static CUcontext stream_context(uint64_t stream) {
     CUcontext context = NULL;
     if (stream <= STREAM_PER_THREAD)
         return real_current_context(&context) ? context : NULL;
@@ -85,11 +85,11 @@ static CUcontext context_of(uint64_t stream) {
 }
 
 /* The engine can follow the stream; from then on it does. */
-static bool is_ours(struct pool *pool, uint64_t stream) {
+static bool can_follow(struct pool *pool, uint64_t stream) {
     if (stream > STREAM_PER_THREAD && vm_stream_known(pool->vm, stream))
         return true;
     CUcontext current = NULL; /* in which the engine would make its event */
-    if (context_of(stream) != pool->context || !real_current_context(&current) ||
+    if (stream_context(stream) != pool->context || !real_current_context(&current) ||
         current != pool->context)
         return false;
     vm_stream_add(pool->vm, stream);
@@ -104,7 +104,7 @@ void pool_stream_gone(struct pool *pool, uint64_t stream) {
 
 /* --- blocks --- */
 
-static struct arena_block claim(struct pool *pool, uint64_t address) {
+static struct arena_block claim_block(struct pool *pool, uint64_t address) {
     lock_take(&pool->lock);
     struct arena_block block = arena_claim(pool->arena, address);
     CHECK_NOW_AND_THEN(arena_is_valid(pool->arena));
@@ -113,7 +113,7 @@ static struct arena_block claim(struct pool *pool, uint64_t address) {
 }
 
 /* The epoch is read after the pages were left: what is fenced then is over. */
-static void give(struct pool *pool, const struct arena_block *block, uint64_t owner) {
+static void give_block(struct pool *pool, const struct arena_block *block, uint64_t owner) {
     uint64_t epoch = vm_epoch(pool->vm);
     lock_take(&pool->lock);
     arena_give(pool->arena, block, owner, epoch);
@@ -130,7 +130,7 @@ static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) 
         vm_fence_poll(pool->vm, false);
 }
 
-static struct arena_block place(struct pool *pool, uint64_t bytes, uint64_t owner) {
+static struct arena_block place_block(struct pool *pool, uint64_t bytes, uint64_t owner) {
     uint64_t fenced = vm_fenced_epoch(pool->vm);
     lock_take(&pool->lock);
     arena_fence(pool->arena, fenced);
@@ -146,15 +146,15 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
                                       uint64_t *address) {
     uint64_t first = 0;
     for (;;) {
-        struct arena_block block = place(pool, bytes, owner);
+        struct arena_block block = place_block(pool, bytes, owner);
         if (!block.chunk)
             return first ? POOL_FULL : POOL_NOT_OURS;
         if (vm_commit(pool->vm, block.address, block.bytes, false)) {
             *address = block.address;
             return POOL_TAKEN;
         }
-        block = claim(pool, block.address);
-        give(pool, &block, owner);
+        block = claim_block(pool, block.address);
+        give_block(pool, &block, owner);
         if (vm_refusal() != CUDA_ERROR_OUT_OF_MEMORY)
             return POOL_NOT_OURS; /* the driver says it itself */
         if (first)
@@ -174,7 +174,7 @@ static bool in_vain(struct pool *pool, uint64_t bytes) {
 
 enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, uint64_t *address) {
     stream = only_name(stream);
-    if (!is_ours(pool, stream))
+    if (!can_follow(pool, stream))
         return POOL_NOT_OURS;
     if (in_vain(pool, bytes))
         return POOL_FULL;
@@ -185,27 +185,27 @@ enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, u
 
 /* A stream of another context is no stream that the engine can follow: it is waited for. Where the
  * driver does not say which context is current, a default stream may be ours: it is asked, too. */
-static bool wait_for(struct pool *pool, uint64_t stream) {
+static bool wait_for_stream(struct pool *pool, uint64_t stream) {
     CUcontext current;
     if (stream <= STREAM_PER_THREAD && !real_current_context(&current)) {
         vm_stream_add(pool->vm, stream);
         return true;
     }
-    return context_of(stream) &&
+    return stream_context(stream) &&
            REAL(cuStreamSynchronize)((CUstream)(uintptr_t)stream) == CUDA_SUCCESS;
 }
 
 bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
     bool named = stream != STREAM_NONE;
     stream = named ? only_name(stream) : stream;
-    bool ours = named && is_ours(pool, stream);
-    if (named && !ours && !wait_for(pool, stream))
+    bool ours = named && can_follow(pool, stream);
+    if (named && !ours && !wait_for_stream(pool, stream))
         return false;
-    struct arena_block block = claim(pool, address);
+    struct arena_block block = claim_block(pool, address);
     if (!block.chunk)
         return false;
     vm_mark_idle(pool->vm, block.address, block.bytes);
-    give(pool, &block, ours ? owner_name(stream) : STREAM_NONE);
+    give_block(pool, &block, ours ? owner_name(stream) : STREAM_NONE);
     return true;
 }
 

@@ -32,15 +32,15 @@ bool vm_release(uint64_t handle) {
     return REAL(cuMemRelease)(handle) == CUDA_SUCCESS || REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
 }
 
-static bool unmap(CUdeviceptr address) {
+static bool unmap_twice(CUdeviceptr address) {
     return REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS ||
            REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS;
 }
 
 /* Maps the handle at the address, reads one word back (after writing it, if `write`), unmaps, if
  * that is possible: *mapped. */
-static bool look(unsigned device, CUdeviceptr address, CUmemGenericAllocationHandle handle,
-                 bool write, bool *mapped) {
+static bool try_handle(unsigned device, CUdeviceptr address, CUmemGenericAllocationHandle handle,
+                       bool write, bool *mapped) {
     CUmemAccessDesc access = vm_access_desc(device);
     uint64_t word = 0x7672616d67632121, back = 0;
     if (REAL(cuMemMap)(address, PAGE_BYTES, 0, handle, 0) != CUDA_SUCCESS)
@@ -48,7 +48,7 @@ static bool look(unsigned device, CUdeviceptr address, CUmemGenericAllocationHan
     bool works = REAL(cuMemSetAccess)(address, PAGE_BYTES, &access, 1) == CUDA_SUCCESS &&
                  (!write || REAL(cuMemcpyHtoD_v2)(address, &word, sizeof word) == CUDA_SUCCESS) &&
                  REAL(cuMemcpyDtoH_v2)(&back, address, sizeof back) == CUDA_SUCCESS && back == word;
-    *mapped = !unmap(address);
+    *mapped = !unmap_twice(address);
     return works && !*mapped;
 }
 
@@ -70,8 +70,8 @@ bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
         return false;
     bool works = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0) == CUDA_SUCCESS;
     if (works) {
-        works = look(device, range, handle, true, &mapped) &&
-                look(device, range + PAGE_BYTES, handle, false, &mapped);
+        works = try_handle(device, range, handle, true, &mapped) &&
+                try_handle(device, range + PAGE_BYTES, handle, false, &mapped);
         vm_release(handle);
     }
     if (!mapped)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* The finaliser of splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t x) {
+static uint64_t mix_key(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     return x ^ (x >> 31);
@@ -17,8 +17,8 @@ static bool is_less(struct tree_key a, struct tree_key b) {
 }
 
 /* Parts a tree at the key: what is less, and the rest. */
-static void split(struct tree_node *node, struct tree_key key, struct tree_node **less,
-                  struct tree_node **rest) {
+static void split_tree(struct tree_node *node, struct tree_key key, struct tree_node **less,
+                       struct tree_node **rest) {
     while (node) {
         if (is_less(node->key, key)) {
             *less = node;
@@ -34,7 +34,7 @@ static void split(struct tree_node *node, struct tree_key key, struct tree_node 
 }
 
 /* All keys of one are less than all of the other. */
-static void join(struct tree_node *less, struct tree_node *more, struct tree_node **out) {
+static void join_trees(struct tree_node *less, struct tree_node *more, struct tree_node **out) {
     while (less && more) {
         if (less->priority > more->priority) {
             *out = less;
@@ -52,19 +52,19 @@ static void join(struct tree_node *less, struct tree_node *more, struct tree_nod
 void tree_insert(struct tree *tree, struct tree_node *node, struct tree_key key) {
     struct tree_node **link = &tree->root;
     node->key = key;
-    node->priority = mix(key.first + mix(key.second));
+    node->priority = mix_key(key.first + mix_key(key.second));
     while (*link && (*link)->priority >= node->priority)
         link = is_less((*link)->key, key) ? &(*link)->right : &(*link)->left;
     struct tree_node *below = *link;
     *link = node;
-    split(below, key, &node->left, &node->right);
+    split_tree(below, key, &node->left, &node->right);
 }
 
 void tree_remove(struct tree *tree, struct tree_node *node) {
     struct tree_node **link = &tree->root;
     while (*link != node)
         link = is_less((*link)->key, node->key) ? &(*link)->right : &(*link)->left;
-    join(node->left, node->right, link);
+    join_trees(node->left, node->right, link);
 }
 
 struct tree_node *tree_at_least(const struct tree *tree, struct tree_key key) {

@@ -21,7 +21,7 @@ static struct page *ready(const struct choice *choice, struct page *page) {
     return may_go ? page : NULL;
 }
 
-static void take(struct choice *choice, size_t size) {
+static void take_next(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
     choice->taken[size]++;
@@ -84,7 +84,7 @@ static void exceed(struct choice *choice) {
         drop(choice, size, count);
         excess -= count * extent_npages(size);
     }
-    take(choice, best);
+    take_next(choice, best);
 }
 
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
@@ -98,7 +98,7 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
         choice.next[i] = ready(&choice, table->idle[victims->list][i].oldest);
     while (choice.left && choice.count < room && (size = longest_idle(&choice)) < EXTENT_SIZES) {
         choice.left -= extent_npages(size);
-        take(&choice, size);
+        take_next(&choice, size);
     }
     if (choice.left && choice.count < room)
         exceed(&choice);
