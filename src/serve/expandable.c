@@ -70,11 +70,6 @@ static void return_context(const struct borrowed *borrowed) {
         REAL(cuCtxSetCurrent)(borrowed->before);
 }
 
-static struct vm *engine_of(unsigned index) {
-    struct device *device = device_if_ready(index);
-    return device ? device_vm(device) : NULL;
-}
-
 /* --- whether the driver makes such memory at all (fabric handles, for one) --- */
 
 static bool same_kind(const CUmemAllocationProp *a, const CUmemAllocationProp *b) {
@@ -173,11 +168,10 @@ static struct vm *engine_for(struct device *device) {
 /* Gets the books before the handle, so that every virtual handle can be mapped. Without books all
  * handles are the driver's from then on, for those of one block must be of one kind. */
 static bool has_books(struct vm *vm, unsigned device) {
-    if (!atomic_load_explicit(&self.without_books[device], memory_order_relaxed) &&
-        !vm_range_prepare(vm, book_range_largest_bytes()))
-        atomic_store(&self.without_books[device], true);
-    bool without = atomic_load_explicit(&self.without_books[device], memory_order_relaxed);
-    return !without;
+    atomic_bool *without = &self.without_books[device];
+    if (!atomic_load(without) && !vm_range_prepare(vm, book_range_largest_bytes()))
+        atomic_store(without, true);
+    return !atomic_load(without);
 }
 
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
@@ -239,7 +233,7 @@ CUresult vhandle_export(void) {
 
 enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes) {
     bool whole = recording_is_on() && bytes && range->bytes == bytes;
-    struct vm *vm = whole ? engine_of(range->engine) : NULL;
+    struct vm *vm = whole ? device_vm_at(range->engine) : NULL;
     return vm ? vm_range_end(vm, range->address) : VM_RANGE_NOT_OURS;
 }
 
@@ -268,7 +262,7 @@ CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
         flags || address % PAGE_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
     return known.mappings ? not_possible("mapping at a second place or by somebody else")
-                          : map_range(address, bytes, handle, engine_of(known.device));
+                          : map_range(address, bytes, handle, device_vm_at(known.device));
 }
 
 /* True: a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
@@ -277,7 +271,7 @@ static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsign
     if (!recording_is_on() || !book_mapping_at(address, &mapping))
         return false;
     *device = mapping.device;
-    *vm = book_is_row(address, bytes, mapping.device) ? engine_of(mapping.device) : NULL;
+    *vm = book_is_row(address, bytes, mapping.device) ? device_vm_at(mapping.device) : NULL;
     return true;
 }
 

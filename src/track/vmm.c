@@ -82,9 +82,8 @@ void vmm_imported(uint64_t handle) {
 
 struct book_release vmm_release_begin(uint64_t handle) {
     struct book_release release = {.known = false};
-    if (!recording_is_on())
-        return release;
-    release = book_release_begin(handle);
+    if (recording_is_on())
+        release = book_release_begin(handle);
     if (release.gone && (release.of.flags & (BOOK_ALLOCATOR | BOOK_CACHED)) == BOOK_ALLOCATOR)
         take_from_ahead(release.of.bytes);
     if (release.gone)

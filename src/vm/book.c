@@ -1,5 +1,5 @@
-/* book.c: see book.h. It must stay pure, and keep what another thread maps or makes by the same
- * number apart from what is just leaving. */
+/* book.c: see book.h. It must keep apart what is just leaving from what comes by the same number.
+ */
 #include "vm/book.h"
 
 #include "base/hashmap.h"
@@ -286,12 +286,8 @@ bool book_mapping_at(uint64_t address, struct book_mapping *out) {
     const struct hashmap_entry *mapping = mapping_around(address, self.longest_bytes);
     mapping = mapping && vhandle_is(mapping->link) ? mapping : NULL;
     if (mapping)
-        *out = (struct book_mapping){
-            .handle = mapping->link,
-            .device = mapping_device(mapping),
-            .address = mapping->key,
-            .bytes = mapping->bytes,
-        };
+        *out = (struct book_mapping){mapping->link, mapping_device(mapping), mapping->key,
+                                     mapping->bytes};
     lock_give(&self.lock);
     return mapping != NULL;
 }

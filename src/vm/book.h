@@ -11,14 +11,13 @@
  *     a range     reserved -> an engine's, at its first mapping -> taken out, while it is freed
  *
  * Invariant: a handle is in the book as long as it has a reference or a mapping, leaving or not.
- * Any thread; no lock is held across a call. Pure: it counts nothing, and asks nobody. */
+ * Any thread. Pure: it counts nothing, and asks nobody. */
 #pragma once
 
 #include "base/base.h"
 
-/* A virtual handle is a number of ours in the place of physical memory (serve/expandable.h). It is
- * no handle of the driver: on x86-64 and AArch64 no pointer either. It keeps its number as long as
- * it is in the book. */
+/* A virtual handle is a number of ours in the place of physical memory (serve/expandable.h); on
+ * x86-64 and AArch64 no pointer has it. It keeps its number as long as it is in the book. */
 #define VHANDLE_TAG ((uint64_t)0x7647)
 
 static inline bool vhandle_is(uint64_t handle) {

@@ -160,12 +160,6 @@ static bool would_exceed(struct vm *vm, size_t wanted) {
     return wanted && returned && exceeds;
 }
 
-static void note_move(struct vm *vm, uint64_t now_ns) {
-    lock_take(&vm->lock);
-    vm_note_move(vm, now_ns);
-    lock_give(&vm->lock);
-}
-
 /* Before new memory is asked for: what PyTorch has returned is used; above the threshold, what is
  * idle. The GPU is asked whether it has finished. It is waited for only for what PyTorch alone has
  * waited for already, in the cudaFree by which it returned memory: what came later may wait for
@@ -178,8 +172,11 @@ static void use_idle(struct vm *vm, struct block *block) {
     lock_give(&vm->lock);
     uint64_t now_ns = clock_ns();
     size_t returned = vm_decommit_fenced(vm, IDLE_RETURNED, wanted);
-    if (returned || wanted < block->missing)
-        note_move(vm, now_ns);
+    if (returned || wanted < block->missing) {
+        lock_take(&vm->lock);
+        vm_note_move(vm, now_ns);
+        lock_give(&vm->lock);
+    }
     wanted = minus_u64(wanted, returned);
     size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_KEPT, above));

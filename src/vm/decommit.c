@@ -34,10 +34,7 @@ static size_t decommit_any(struct vm *vm, size_t want) {
 
 /* Where nothing is idle there is nothing to find out. */
 static bool any_idle(struct vm *vm, enum page_idle list) {
-    lock_take(&vm->lock);
-    bool any = vm->table.idle_pages[list] > 0;
-    lock_give(&vm->lock);
-    return any;
+    return vm_read(vm, &vm->table.idle_pages[list]) > 0;
 }
 
 size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want) {
@@ -137,21 +134,6 @@ static bool more_may_come(struct vm *vm, uint64_t then) {
     return more;
 }
 
-static uint64_t landed(struct vm *vm) {
-    lock_take(&vm->lock);
-    uint64_t count = vm->landed;
-    lock_give(&vm->lock);
-    return count;
-}
-
-static uint64_t take_cached_page(struct vm *vm) {
-    size_t npages;
-    lock_take(&vm->lock);
-    uint64_t handle = vm_cache_take(vm, 1, 1, &npages);
-    lock_give(&vm->lock);
-    return handle;
-}
-
 /* Memory from the driver. What is cached is too large for here, or so small that a block would be
  * in many extents: it goes back first, so that no more is physical than is needed. */
 uint64_t vm_take_new(struct vm *vm, size_t npages) {
@@ -161,7 +143,10 @@ uint64_t vm_take_new(struct vm *vm, size_t npages) {
 
 /* A cached page, or a new one; without waiting for the GPU. */
 static uint64_t take_or_create(struct vm *vm) {
-    uint64_t handle = take_cached_page(vm);
+    size_t npages;
+    lock_take(&vm->lock);
+    uint64_t handle = vm_cache_take(vm, 1, 1, &npages);
+    lock_give(&vm->lock);
     if (!handle)
         handle = vm_take_new(vm, 1);
     while (!handle && vm_lacks_memory() && vm_cache_trim(vm, 1, 1))
@@ -186,7 +171,7 @@ bool vm_newly_idle(struct vm *vm) {
  * leave all the time. */
 uint64_t vm_find_page(struct vm *vm, size_t missing) {
     for (int patience = 16;;) {
-        uint64_t then = landed(vm);
+        uint64_t then = vm_read(vm, &vm->landed);
         uint64_t handle = take_or_create(vm);
         if (handle || !vm_lacks_memory())
             return handle;

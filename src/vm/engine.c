@@ -290,26 +290,23 @@ static struct part part_at(struct vm *vm, uint64_t address, uint64_t bytes) {
     return (struct part){segment, page_table_first(segment, address), bytes / PAGE_BYTES};
 }
 
-bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
+static bool change_part(struct vm *vm, uint64_t address, uint64_t bytes, bool attach) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_note_move(vm, now_ns);
     struct part part = part_at(vm, address, bytes);
-    bool attached =
-        part.segment && page_table_attach(&vm->table, part.segment, part.first, part.count);
+    bool changed = part.segment && (attach ? page_table_attach : page_table_detach)(
+                                       &vm->table, part.segment, part.first, part.count);
     lock_give(&vm->lock);
-    return attached;
+    return changed;
+}
+
+bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
+    return change_part(vm, address, bytes, true);
 }
 
 /* The pages stay mapped. The owner of the range finds them there when it attaches the addresses
  * again, for its work is in order; other ranges get them when the GPU has finished. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
-    uint64_t now_ns = clock_ns();
-    lock_take(&vm->lock);
-    vm_note_move(vm, now_ns);
-    struct part part = part_at(vm, address, bytes);
-    bool detached =
-        part.segment && page_table_detach(&vm->table, part.segment, part.first, part.count);
-    lock_give(&vm->lock);
-    return detached;
+    return change_part(vm, address, bytes, false);
 }

@@ -203,17 +203,11 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
 }
 
 uint64_t vm_epoch(struct vm *vm) {
-    lock_take(&vm->lock);
-    uint64_t epoch = vm->table.epoch;
-    lock_give(&vm->lock);
-    return epoch;
+    return vm_read(vm, &vm->table.epoch);
 }
 
 uint64_t vm_fenced_epoch(struct vm *vm) {
-    lock_take(&vm->lock);
-    uint64_t epoch = vm->table.fenced_epoch;
-    lock_give(&vm->lock);
-    return epoch;
+    return vm_read(vm, &vm->table.fenced_epoch);
 }
 
 static void fenced(struct vm *vm, uint64_t epoch) {

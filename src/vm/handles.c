@@ -235,17 +235,6 @@ void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count) {
 
 /* --- memory of the host --- */
 
-/* Handles of host memory carry this mark in the page table; real ones do not have the bit. */
-#define HOST_MARK ((uint64_t)1 << 63)
-
-bool vm_is_spilled(uint64_t handle) {
-    return (handle & HOST_MARK) != 0;
-}
-
-uint64_t vm_real_handle(uint64_t handle) {
-    return handle & ~HOST_MARK;
-}
-
 /* The node next to the device; 0 where there is but one, or the driver does not know. */
 static int node_of(unsigned device) {
     real_cuDeviceGetAttribute_t get = REAL(cuDeviceGetAttribute);

@@ -141,6 +141,13 @@ static inline void vm_worked(struct vm *vm, uint64_t since_ns) {
     atomic_fetch_add_explicit(&vm->work_ns, clock_ns() - since_ns, memory_order_relaxed);
 }
 
+static inline uint64_t vm_read(struct vm *vm, const uint64_t *value) {
+    lock_take(&vm->lock);
+    uint64_t now = *value;
+    lock_give(&vm->lock);
+    return now;
+}
+
 /* The figures are as they are to be told. */
 static inline void vm_changed(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->changes, 1, memory_order_release);
@@ -250,8 +257,13 @@ void vm_fence_poll_in_turn(struct vm *vm);
 bool vm_may_unmap(struct vm *vm);
 
 /* handles.c. Handles of host memory carry a mark; the real one is what the driver knows. */
-bool vm_is_spilled(uint64_t handle);
-uint64_t vm_real_handle(uint64_t handle);
+#define HOST_MARK ((uint64_t)1 << 63)
+static inline bool vm_is_spilled(uint64_t handle) {
+    return (handle & HOST_MARK) != 0;
+}
+static inline uint64_t vm_real_handle(uint64_t handle) {
+    return handle & ~HOST_MARK;
+}
 
 /* True: there may be one more page of host memory; gets it, 0: there is none. */
 bool vm_may_spill(struct vm *vm);
