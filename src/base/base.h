@@ -1,5 +1,8 @@
-/* base.h: the few words every module uses. Nothing here may call anything but libc, and nothing
- * may allocate from the host's heap. */
+/* base.h: the few words every module uses.
+ *
+ * Of base/ always, for it is in the preloaded library and in the command alike: it calls nothing but
+ * libc, allocates nothing from the host's heap, and believes no file that another user could have
+ * written. The command has some of its files only (src/cli/cli.mk). */
 #pragma once
 
 #include <stdatomic.h>

@@ -45,22 +45,18 @@ static struct card_sensors read_sensors(nvml_card card) {
     return out;
 }
 
-static void read_memory(nvml_card card, struct card_reading *reading) {
+static void read_memory(const char *bus_id, struct card_reading *reading) {
     struct nvml_memory memory = {0};
-    reading->known = nvml_memory(nvml(), card, &memory) && memory.total > 0;
+    reading->known = nvml_memory(nvml(), nvml_by_bus(nvml(), bus_id), &memory) && memory.total > 0;
     reading->free_bytes = memory.free;
     reading->total_bytes = memory.total;
     reading->used_bytes = minus_u64(memory.total, memory.free);
 }
 
-void card_read_memory(const char *bus_id, struct card_reading *reading) {
-    read_memory(nvml_by_bus(nvml(), bus_id), reading);
-}
-
 struct card_reading card_read(const char *bus_id) {
     struct card_reading reading = {.users.complete = true};
     nvml_card card = nvml_by_bus(nvml(), bus_id);
-    read_memory(card, &reading);
+    read_memory(bus_id, &reading);
     if (!reading.known)
         return reading;
     reading.sensors = read_sensors(card);
@@ -275,7 +271,7 @@ static void read_at_once(struct card *card, struct card_reading *reading) {
     for (int i = 0; rows && reading->known && i < LOOKS; i++) {
         sleep_ns(i > 0 ? MILLISECOND_NS : 0);
         read_rows_again(card);
-        card_read_memory(card->label.bus_id, reading);
+        read_memory(card->label.bus_id, reading);
         bool same = read_rows_again(card);
         uint64_t held = held_by_all(card);
         if (!same || reading->used_bytes < held || reading->used_bytes - held >= least)

@@ -30,9 +30,6 @@ struct card_reading {
 /* The library is loaded at the first call, and stays. */
 struct card_reading card_read(const char *bus_id);
 
-/* Its memory anew. */
-void card_read_memory(const char *bus_id, struct card_reading *reading);
-
 bool card_is_divided(const char *bus_id);               /* MIG */
 bool card_has_client(const char *bus_id, uint64_t pid); /* of MPS */
 

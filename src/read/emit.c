@@ -90,8 +90,6 @@ static bool is_member_wanted(const struct emit *emit, const char *name) {
     if (!emit->only)
         return true;
     size_t length = strcspn(emit->only, ",");
-    if (length > 2 && strncmp(emit->only + length - 2, "_s", 2) == 0)
-        return strncmp(emit->only, name, length - 1) == 0 && strcmp(name + length - 1, "ns") == 0;
     return strncmp(emit->only, name, length) == 0 && !name[length];
 }
 

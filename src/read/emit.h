@@ -29,9 +29,8 @@ struct emit_level {
 struct emit {
     FILE *out;
     enum emit_format format;
-    /* While it is set no member is written but the one of that name (up to a comma; an end of _s
-     * stands for _ns), and for another program: it gets no null, and "unknown" for an unknown text.
-     */
+    /* While it is set no member is written but the one of that name (up to a comma), and for
+     * another program: it gets no null, and "unknown" for an unknown text. */
     const char *only;
     size_t depth;
     struct emit_level levels[EMIT_DEPTH];

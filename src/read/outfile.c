@@ -13,9 +13,13 @@
 #include <unistd.h>
 
 /* How what we write begins: reports as JSON and as text, then the formats of `vramgc export`. */
-static const char *const beginnings[] = {
-    "{\n  \"schema\": ", "-- vramgc ",       "# HELP vramgc_",  "{\n  \"displayTimeUnit\": ",
-    "**vramgc:** ",      "file,pid,device,", "\x80\x02}(X\x0d", "<!doctype html>\n<!-- vramgc "};
+static const char *const beginnings[] = {"{\n  \"schema\": ",
+                                         "-- vramgc ",
+                                         "# HELP vramgc_",
+                                         "{\n  \"displayTimeUnit\": ",
+                                         "**vramgc:** ",
+                                         "\x80\x02}(X\x0d",
+                                         "<!doctype html>\n<!-- vramgc "};
 
 static bool is_report(const char *path) {
     char start[32] = "";

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- where they lie ---- */
@@ -125,11 +124,8 @@ static bool is_mine(const char *path) {
     return lstat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 }
 
-static bool runs(const struct stats_peek *peek) {
-    return process_lives(peek->pid, peek->process_start);
-}
-
-uint64_t kept_age_ns(const struct stats_peek *peek) {
+/* How long ago its process was last known to run. */
+static uint64_t kept_age_ns(const struct stats_peek *peek) {
     uint64_t ended_ns = peek->started_unix_ns + minus_u64(peek->latest_ns, peek->started_ns);
     return minus_u64(clock_read_ns(CLOCK_REALTIME), ended_ns);
 }
@@ -141,7 +137,7 @@ static bool may_run_elsewhere(const struct stats_peek *peek) {
 }
 
 static bool may_go(const struct stats_peek *peek) {
-    return !runs(peek) && !may_run_elsewhere(peek);
+    return !peek_lives(peek) && !may_run_elsewhere(peek);
 }
 
 static void remove_beside(const char *path, const char *ending) {
@@ -257,8 +253,7 @@ struct records records_load_running(char *const *paths, size_t count) {
     struct kept kept = kept_find();
     struct kept running = {.files = calloc(kept.count + 1, sizeof *running.files)};
     for (size_t i = 0; running.files && i < kept.count; i++)
-        if (process_lives(kept.files[i].peek.pid, kept.files[i].peek.process_start) ||
-            kept_age_ns(&kept.files[i].peek) < LATELY_NS)
+        if (peek_lives(&kept.files[i].peek) || kept_age_ns(&kept.files[i].peek) < LATELY_NS)
             running.files[running.count++] = kept.files[i];
     struct records records = records_load_kept(&running, running.count);
     records.lately = true;
@@ -338,25 +333,17 @@ static void write_status(const char *path, int status) {
 /* A program that is killed cannot count that; the launcher is in the same control group, mostly. */
 static void write_lack(const char *path, const struct control_group *group) {
     struct vramgc_host host;
-    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file >= 0 &&
-        pread(file, &host, sizeof host, offsetof(struct vramgc_file, host)) ==
-            (ssize_t)sizeof host &&
-        host.counts_kills == 1 && group->counts_kills && group->id == host.group_id) {
-        uint64_t lack = group->oom_kills != host.oom_kills ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
-        if (pwrite(file, &lack, sizeof lack, offsetof(struct vramgc_file, host.lack)) !=
-            (ssize_t)sizeof lack)
-            complain("%s cannot be written", path);
-    }
-    if (file >= 0)
-        close(file);
+    const size_t at = offsetof(struct vramgc_file, host);
+    if (stats_file_read_part(path, at, &host, sizeof host) && host.counts_kills == 1 &&
+        group->counts_kills && group->id == host.group_id)
+        write_word(path, offsetof(struct vramgc_file, host.lack),
+                   group->oom_kills != host.oom_kills ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE);
 }
 
 static void write_lack_of(const struct kept_file *found, size_t count) {
     struct control_group group = control_group_read("");
     for (size_t i = 0; i < count; i++)
-        if (found[i].peek.end == VRAMGC_END_UNKNOWN &&
-            !process_lives(found[i].peek.pid, found[i].peek.process_start))
+        if (found[i].peek.end == VRAMGC_END_UNKNOWN && !peek_lives(&found[i].peek))
             write_lack(found[i].path, &group);
 }
 
@@ -368,9 +355,8 @@ static void write_status_of(const struct kept_file *found, size_t count, uint64_
     const struct kept_file *told = NULL;
     for (size_t i = 0; i < count; i++) {
         const struct stats_peek *peek = &found[i].peek;
-        if (peek->pid == child ||
-            (passed_on > 0 && (!told || told->peek.pid != child) &&
-             peek->end == VRAMGC_END_UNKNOWN && !process_lives(peek->pid, peek->process_start)))
+        if (peek->pid == child || (passed_on > 0 && (!told || told->peek.pid != child) &&
+                                   peek->end == VRAMGC_END_UNKNOWN && !peek_lives(peek)))
             told = &found[i];
     }
     if (told)
@@ -403,10 +389,9 @@ static bool any_lives(const struct records *records) {
 }
 
 bool runfiles_await_end(const struct records *records) {
-    enum { STEP_NS = 20000000, MOST_STEPS = 100 }; /* as long as the library waits at its end */
-    const struct timespec step = {.tv_nsec = STEP_NS};
+    enum { STEP_MS = 20, MOST_STEPS = 100 }; /* as long as the library waits at its end */
     int steps = 0;
     for (; steps < MOST_STEPS && any_lives(records); steps++)
-        nanosleep(&step, NULL);
+        sleep_ns(STEP_MS * MILLISECOND_NS);
     return steps > 0;
 }

@@ -25,9 +25,6 @@ struct kept kept_find(void);
 struct kept kept_find_as(const char *pattern); /* of VRAMGC_OUT */
 void kept_free(struct kept *kept);
 
-/* How long ago its process was last known to run. */
-uint64_t kept_age_ns(const struct stats_peek *peek);
-
 /* How many of them, from the first on, belong to the newest run: its processes, or one process
  * without `vramgc run`. They are put first. */
 size_t kept_newest_run(struct kept *kept);

@@ -11,7 +11,6 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +145,7 @@ static void look_at_kept(void) {
     struct kept kept = kept_find();
     for (size_t i = 0; i < kept.count; i++) {
         const struct stats_peek *peek = &kept.files[i].peek;
-        if (process_lives(peek->pid, peek->process_start))
+        if (peek_lives(peek))
             add_candidate(peek->pid, kept.files[i].path);
     }
     kept_free(&kept);
@@ -257,11 +256,8 @@ struct running running_find(void) {
 void running_read_device(const struct running_process *process, size_t index) {
     struct vramgc_device_stats *stats = &process->record->file->devices[index].stats, now;
     size_t at = (size_t)((char *)stats - (char *)process->record->file);
-    int fd = open(process->record->path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && pread(fd, &now, sizeof now, (off_t)at) == (ssize_t)sizeof now)
+    if (stats_file_read_part(process->record->path, at, &now, sizeof now))
         *stats = now;
-    if (fd >= 0)
-        close(fd);
 }
 
 struct stats_file *running_with_mapping(uint64_t pid) {

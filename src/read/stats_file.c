@@ -334,6 +334,15 @@ bool stats_file_peek(const char *path, struct stats_peek *peek) {
     return fine;
 }
 
+bool stats_file_read_part(const char *path, size_t at, void *out, size_t bytes) {
+    char ignored[128];
+    int descriptor = open_regular(path, ignored, sizeof ignored);
+    bool fine = descriptor >= 0 && pread(descriptor, out, bytes, (off_t)at) == (ssize_t)bytes;
+    if (descriptor >= 0)
+        close(descriptor);
+    return fine;
+}
+
 void stats_file_free(struct stats_file *record) {
     if (!record)
         return;

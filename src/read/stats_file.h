@@ -1,5 +1,11 @@
 /* stats_file.h: one statistics file as the command sees it: read, checked and made harmless, so
- * that nothing behind this door has to fear its content. It never writes into the file. */
+ * that nothing behind this door has to fear its content. It never writes into the file.
+ *
+ * The way through read/ and show/:
+ *   found (records.h, running.h) -> read (here) -> clean (clean.h) -> figures (derived.h, cards.h)
+ *     -> text (units.h, show/summary.h) | JSON (emit.h, show/report_fields.h) | page (show/html.h)
+ *
+ * Always: nobody but clean.c and who loads sees a byte of the file as it was written. */
 #pragma once
 
 #include <stdbool.h>
@@ -52,6 +58,9 @@ struct stats_peek {
 /* False: the file at path is no statistics file, or cannot be read. */
 bool stats_file_peek(const char *path, struct stats_peek *peek);
 
+/* A part of the file as it is by now, not made harmless. False: it cannot be read. */
+bool stats_file_read_part(const char *path, size_t at, void *out, size_t bytes);
+
 /* record may be NULL. */
 void stats_file_free(struct stats_file *record);
 
@@ -100,6 +109,10 @@ bool stats_file_bears_no_pages(const struct stats_file *record);
 /* True: the process that began then is there now; start_ticks 0: nobody knows. */
 static inline bool process_lives(uint64_t pid, uint64_t start_ticks) {
     return start_ticks != 0 && process_start_ticks(pid) == start_ticks;
+}
+
+static inline bool peek_lives(const struct stats_peek *peek) {
+    return process_lives(peek->pid, peek->process_start);
 }
 
 /* Of two requests that were refused, the one that is told: the latest that became an error of

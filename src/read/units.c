@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "base/text.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -148,23 +147,13 @@ struct figure show_unit(enum unit unit, uint64_t value) {
 }
 
 struct figure show_signal(int number) {
-    static const struct {
-        int number;
-        const char *name;
-    } names[] = {{SIGHUP, "SIGHUP"},   {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"},
-                 {SIGILL, "SIGILL"},   {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"},
-                 {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},   {SIGKILL, "SIGKILL"},
-                 {SIGSEGV, "SIGSEGV"}, {SIGPIPE, "SIGPIPE"}, {SIGALRM, "SIGALRM"},
-                 {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"},
-                 {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"}};
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-        if (names[i].number == number) {
-            text_add(&text, names[i].name);
-            return figure;
-        }
-    text_format(&text, "signal %d", number);
+    const char *name = sigabbrev_np(number);
+    if (name)
+        text_format(&text, "SIG%s", name);
+    else
+        text_format(&text, "signal %d", number);
     return figure;
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "judge/who.h"
 #include "read/stats_file.h"
 #include "read/units.h"
 #include "base/text.h"
@@ -55,3 +56,11 @@ uint64_t all_driver_calls(const struct vramgc_device_stats *stats);
 
 /* all: with what only few want to know. */
 void device_table_write(FILE *out, const struct stats_file *record, size_t index, bool all);
+
+/* ---- whose its live memory was, as text ---- */
+
+/* As who_name, shortened to so many columns where that is possible. */
+struct who_name summary_who_name(const struct vramgc_site *site, size_t columns);
+
+/* Whose live memory was; nothing where no owner is known. all: SIZE_MAX. */
+void summary_who(FILE *out, const struct stats_file *record, size_t most_rows);

@@ -7,19 +7,35 @@
 #include "show/record_fields.h"
 #include "show/summary.h"
 #include "judge/tally.h"
+#include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* One family: of a figure of stats.def, or of the host's memory. */
+/* In the place of a value: there is no sample. */
+#define NONE UINT64_MAX
+
+/* A process, or one of its devices. */
+struct subject {
+    const struct records *records;
+    size_t index;
+    const struct vramgc_file *file;
+    const struct vramgc_device *device; /* NULL: the process */
+};
+
 struct family {
     const char *name, *suffix, *type, *help;
     enum unit unit;
+    bool of_device, of_now; /* of_now: a program that has ended has none */
+    /* Where the value comes from: one of these. */
+    uint64_t (*value)(const struct subject *of);
     const struct stat_info *stat;
     const struct host_figure *host;
+    const struct derived_info *derived;
     bool peak; /* its highest value */
+    void (*add_labels)(FILE *out, const struct subject *of);
 };
 
 static void write_escaped(FILE *out, const char *text, bool quotes) {
@@ -117,69 +133,99 @@ static size_t series_slot(const struct records *records, size_t index,
 
 /* None of these may be new with each run: Prometheus keeps a series for each combination, for
  * weeks. What is new is a value: process_pid. device: NULL in a family of processes. */
-static void write_labels(FILE *out, const struct records *records, size_t index,
-                         const struct vramgc_device *device) {
-    const struct vramgc_file *file = records->list[index]->file;
-    struct named program = series_name(file);
+static void write_labels(FILE *out, const struct subject *of) {
+    struct named program = series_name(of->file);
     fputs("{program=\"", out);
     write_escaped(out, program.name, true);
     fputc('"', out);
     write_label(out, "folder", program.folder);
-    fprintf(out, ",slot=\"%zu\"", series_slot(records, index, &program));
-    if (!device)
+    fprintf(out, ",slot=\"%zu\"", series_slot(of->records, of->index, &program));
+    if (!of->device)
         return;
-    fprintf(out, ",device=\"%td\"", device - file->devices);
-    write_label(out, "bus_id", device->bus_id);
+    fprintf(out, ",device=\"%td\"", of->device - of->file->devices);
+    write_label(out, "bus_id", of->device->bus_id);
 }
 
-static void write_sample_value(FILE *out, enum unit unit, uint64_t value) {
-    if (unit == UNIT_NS)
-        fprintf(out, "} %" PRIu64 ".%09" PRIu64 "\n", value / 1000000000, value % 1000000000);
-    else
-        fprintf(out, "} %" PRIu64 "\n", value);
-}
+/* ---- families of figures ---- */
 
-static uint64_t value_of(const struct family *family, const struct vramgc_file *file,
-                         const struct vramgc_device *device) {
+static uint64_t value_of(const struct family *family, const struct subject *of) {
+    if (family->value)
+        return family->value(of);
     if (family->host)
-        return host_figure(family->host, family->peak ? &file->host.peak : &file->host.latest);
-    struct vramgc_gauge value =
-        stat_value(family->stat, device ? (const void *)&device->stats : &file->process);
+        return host_figure(family->host,
+                           family->peak ? &of->file->host.peak : &of->file->host.latest);
+    const void *stats = of->device ? (const void *)&of->device->stats : &of->file->process;
+    struct vramgc_gauge value = stat_value(family->stat, stats);
     return family->peak ? value.peak : value.current;
 }
 
-static void write_sample(FILE *out, const struct family *family, const struct records *records,
-                         size_t index, const struct vramgc_device *device) {
+/* utilisation_percent is utilisation_ratio here. Empty: there is no sample. */
+static struct figure show_ratio(const struct derived_info *info, const struct subject *of) {
+    struct derived figure = derived_figure((enum derived_id)(info - derived_table), of->device);
+    double value = strstr(info->name, "_percent") ? figure.value / 100 : figure.value;
+    struct figure out = {""};
+    if (figure.known)
+        snprintf(out.text, sizeof out.text, "%.10g", value);
+    return out;
+}
+
+static struct figure show_sample(const struct family *family, const struct subject *of) {
+    if (family->derived)
+        return show_ratio(family->derived, of);
+    uint64_t value = value_of(family, of);
+    struct figure out = {""};
+    if (family->value && value == NONE)
+        return out;
+    if (family->unit == UNIT_NS)
+        snprintf(out.text, sizeof out.text, "%" PRIu64 ".%09" PRIu64, value / SECOND_NS,
+                 value % SECOND_NS);
+    else
+        snprintf(out.text, sizeof out.text, "%" PRIu64, value);
+    return out;
+}
+
+static void write_sample(FILE *out, const struct family *family, struct subject of) {
+    struct figure value = show_sample(family, &of);
+    if (!*value.text)
+        return;
     write_family_name(out, family);
-    write_labels(out, records, index, device);
-    write_sample_value(out, family->unit, value_of(family, records->list[index]->file, device));
+    write_labels(out, &of);
+    if (family->add_labels)
+        family->add_labels(out, &of);
+    fprintf(out, "} %s\n", value.text);
 }
 
 static void write_family(FILE *out, const struct records *records, const struct family *family) {
-    bool of_process = family->host || family->stat->group == STAT_PROCESS_TOTAL;
-    bool of_now = !family->peak && (family->host || family->stat->group == STAT_DEVICE_GAUGE);
     write_family_head(out, family);
     for (size_t i = 0; i < records->count; i++) {
-        const struct vramgc_file *file = records->list[i]->file;
-        if (!is_exported(records, i, of_now))
+        struct subject of = {records, i, records->list[i]->file, NULL};
+        if (!is_exported(records, i, family->of_now))
             continue;
-        if (of_process)
-            write_sample(out, family, records, i, NULL);
-        for (size_t j = 0; !of_process && j < file->device_count; j++)
-            if (file->devices[j].present)
-                write_sample(out, family, records, i, &file->devices[j]);
+        if (!family->of_device)
+            write_sample(out, family, of);
+        for (size_t j = 0; family->of_device && j < of.file->device_count; j++) {
+            of.device = &of.file->devices[j];
+            if (of.device->present)
+                write_sample(out, family, of);
+        }
     }
 }
 
 static void export_stat(FILE *out, const struct records *records, const struct stat_info *stat) {
-    bool total = stat->group != STAT_DEVICE_GAUGE;
-    struct family family = {
-        stat->name, total ? "_total" : "", total ? "counter" : "gauge", stat->help,
-        stat->unit, .stat = stat};
+    bool gauge = stat->group == STAT_DEVICE_GAUGE;
+    struct family family = {stat->name,
+                            gauge ? "" : "_total",
+                            gauge ? "gauge" : "counter",
+                            stat->help,
+                            stat->unit,
+                            .stat = stat,
+                            .of_now = gauge,
+                            .of_device = stat->group != STAT_PROCESS_TOTAL};
     write_family(out, records, &family);
     family.suffix = "_peak";
     family.peak = true;
-    if (stat->group == STAT_DEVICE_GAUGE)
+    family.of_now = false;
+    if (gauge)
         write_family(out, records, &family);
 }
 
@@ -190,169 +236,101 @@ static void export_host(FILE *out, const struct records *records, bool peak) {
         char name[64];
         snprintf(name, sizeof name, "host_%s%s", peak ? "peak_" : "", figure->name);
         const struct family family = {
-            name, "", "gauge", figure->help, UNIT_BYTES, .host = figure, .peak = peak};
+            name,           "",           "gauge",        figure->help, UNIT_BYTES,
+            .host = figure, .peak = peak, .of_now = !peak};
         write_family(out, records, &family);
     }
 }
 
-/* utilisation_percent is utilisation_ratio here. */
-static void export_derived(FILE *out, const struct records *records, enum derived_id id) {
-    const char *of = derived_table[id].name, *percent = strstr(of, "_percent");
+static void export_derived(FILE *out, const struct records *records,
+                           const struct derived_info *info) {
+    const char *of = info->name, *percent = strstr(of, "_percent");
     char name[64];
     snprintf(name, sizeof name, "%.*s_ratio%s", percent ? (int)(percent - of) : 0, of,
              percent ? percent + strlen("_percent") : "");
-    const struct family family = {.name = percent ? name : of,
-                                  .suffix = "",
-                                  .type = "gauge",
-                                  .help = derived_table[id].help,
-                                  .unit = UNIT_COUNT};
-    write_family_head(out, &family);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0;
-             is_exported(records, i, true) && j < records->list[i]->file->device_count; j++) {
-            const struct vramgc_device *device = &records->list[i]->file->devices[j];
-            struct derived figure = derived_figure(id, device);
-            if (!device->present || !figure.known)
-                continue;
-            write_family_name(out, &family);
-            write_labels(out, records, i, device);
-            fprintf(out, "} %.10g\n", percent ? figure.value / 100 : figure.value);
-        }
+    const struct family family = {percent ? name : of,
+                                  "",
+                                  "gauge",
+                                  info->help,
+                                  UNIT_COUNT,
+                                  .derived = info,
+                                  .of_device = true,
+                                  .of_now = true};
+    write_family(out, records, &family);
 }
 
-static void export_info(FILE *out, const struct records *records) {
-    const struct family family = {
-        .name = "process",
-        .suffix = "_info",
-        .type = "gauge",
-        .help = "a process under vramgc; 1 while it runs, 0 for five minutes after its end",
-        .unit = UNIT_COUNT};
-    write_family_head(out, &family);
-    for (size_t i = 0; i < records->count; i++) {
-        const struct vramgc_file *file = records->list[i]->file;
-        if (!is_first(records, i))
-            continue;
-        write_family_name(out, &family);
-        write_labels(out, records, i, NULL);
-        write_label(out, "version", file->version);
-        write_label(out, "torch", file->torch_version);
-        write_label(out, "mode", file->mode);
-        write_sample_value(out, UNIT_COUNT, records->list[i]->state == PROCESS_RUNNING);
-    }
+/* ---- families of their own ---- */
+
+static uint64_t runs_now(const struct subject *of) {
+    return of->records->list[of->index]->state == PROCESS_RUNNING;
 }
 
-static void write_of_process(FILE *out, const struct records *records, const struct family *family,
-                             uint64_t (*value)(const struct vramgc_file *file)) {
-    write_family_head(out, family);
-    for (size_t i = 0; i < records->count; i++) {
-        if (!is_first(records, i))
-            continue;
-        write_family_name(out, family);
-        write_labels(out, records, i, NULL);
-        write_sample_value(out, family->unit, value(records->list[i]->file));
-    }
+static void add_versions(FILE *out, const struct subject *of) {
+    write_label(out, "version", of->file->version);
+    write_label(out, "torch", of->file->torch_version);
+    write_label(out, "mode", of->file->mode);
 }
 
-static uint64_t pid_of(const struct vramgc_file *file) {
-    return file->pid;
+static uint64_t pid_of(const struct subject *of) {
+    return of->file->pid;
 }
 
-static uint64_t started_of(const struct vramgc_file *file) {
-    return file->started_unix_ns;
+static uint64_t started_of(const struct subject *of) {
+    return of->file->started_unix_ns;
 }
 
-/* An out-of-memory as the report and alerts call it. Without one there is no sample. */
-static void write_latest_oom(FILE *out, const struct records *records) {
-    const struct family family = {
-        .name = "latest_oom_time_ns",
-        .suffix = "",
-        .type = "gauge",
-        .help = "when the program was last out of memory, since 1970; none: it never was",
-        .unit = UNIT_NS};
-    write_family_head(out, &family);
-    for (size_t i = 0; i < records->count; i++) {
-        struct tally tally = tally_of(&records->list[i], 1);
-        if (!is_first(records, i) || !tally.failed_refusal || tally_all_went_on(&tally))
-            continue;
-        write_family_name(out, &family);
-        write_labels(out, records, i, NULL);
-        write_sample_value(out, family.unit,
-                           records->list[i]->file->started_unix_ns + tally.failed_refusal->time_ns);
-    }
+/* An out-of-memory as the report and alerts call it. */
+static uint64_t latest_oom_of(const struct subject *of) {
+    struct tally tally = tally_of(&of->records->list[of->index], 1);
+    if (!tally.failed_refusal || tally_all_went_on(&tally))
+        return NONE;
+    return of->file->started_unix_ns + tally.failed_refusal->time_ns;
 }
 
-static void export_processes(FILE *out, const struct records *records) {
-    const struct family number = {.name = "process_pid",
-                                  .suffix = "",
-                                  .type = "gauge",
-                                  .help = "number of the process",
-                                  .unit = UNIT_COUNT};
-    const struct family start = {.name = "process_start_time_ns",
-                                 .suffix = "",
-                                 .type = "gauge",
-                                 .help = "when the record of the process began, since 1970",
-                                 .unit = UNIT_NS};
-    write_of_process(out, records, &number, pid_of);
-    write_of_process(out, records, &start, started_of);
+static uint64_t total_of(const struct subject *of) {
+    return of->device->total_bytes;
 }
 
-static void export_memory(FILE *out, const struct records *records) {
-    const struct family family = {.name = "device_memory",
-                                  .suffix = "_bytes",
-                                  .type = "gauge",
-                                  .help = "memory of the device",
-                                  .unit = UNIT_COUNT};
-    write_family_head(out, &family);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0;
-             is_exported(records, i, true) && j < records->list[i]->file->device_count; j++) {
-            const struct vramgc_device *device = &records->list[i]->file->devices[j];
-            if (!device->present)
-                continue;
-            write_family_name(out, &family);
-            write_labels(out, records, i, device);
-            write_label(out, "name", device->name);
-            write_sample_value(out, UNIT_COUNT, device->total_bytes);
-        }
+static void add_device_name(FILE *out, const struct subject *of) {
+    write_label(out, "name", of->device->name);
 }
 
-/* `vramgc set` changes them while the program runs. */
-static void export_limits(FILE *out, const struct records *records, bool cap) {
-    const struct family family = {.name = cap ? "cap" : "headroom",
-                                  .suffix = "_bytes",
-                                  .type = "gauge",
-                                  .help = cap ? "VRAMGC_CAP in force: the size of the card that "
-                                                "the program sees; 0: its own"
-                                              : "VRAMGC_HEADROOM in force: so much stays free for "
-                                                "others",
-                                  .unit = UNIT_COUNT};
-    write_family_head(out, &family);
-    for (size_t i = 0; i < records->count; i++)
-        for (size_t j = 0;
-             is_exported(records, i, true) && j < records->list[i]->file->device_count; j++) {
-            const struct vramgc_file *file = records->list[i]->file;
-            if (!file->devices[j].present)
-                continue;
-            write_family_name(out, &family);
-            write_labels(out, records, i, &file->devices[j]);
-            write_sample_value(out, UNIT_COUNT,
-                               amount_bytes(cap ? file->limits.cap : file->limits.headroom,
-                                            file->devices[j].total_bytes));
-        }
+/* `vramgc set` changes these two while the program runs. */
+static uint64_t headroom_of(const struct subject *of) {
+    return amount_bytes(of->file->limits.headroom, of->device->total_bytes);
 }
+
+static uint64_t cap_of(const struct subject *of) {
+    return amount_bytes(of->file->limits.cap, of->device->total_bytes);
+}
+
+static const struct family own_families[] = {
+    {"process_info", "", "gauge",
+     "a process under vramgc; 1 while it runs, 0 for five minutes after its end", UNIT_COUNT,
+     .value = runs_now, .add_labels = add_versions},
+    {"process_pid", "", "gauge", "number of the process", UNIT_COUNT, .value = pid_of},
+    {"process_start_time_ns", "", "gauge", "when the record of the process began, since 1970",
+     UNIT_NS, .value = started_of},
+    {"latest_oom_time_ns", "", "gauge",
+     "when the program was last out of memory, since 1970; none: it never was", UNIT_NS,
+     .value = latest_oom_of},
+    {"device_memory_bytes", "", "gauge", "memory of the device", UNIT_COUNT, true, true,
+     .value = total_of, .add_labels = add_device_name},
+    {"headroom_bytes", "", "gauge", "VRAMGC_HEADROOM in force: so much stays free for others",
+     UNIT_COUNT, true, true, .value = headroom_of},
+    {"cap_bytes", "", "gauge",
+     "VRAMGC_CAP in force: the size of the card that the program sees; 0: its own", UNIT_COUNT,
+     true, true, .value = cap_of},
+};
 
 void export_prometheus(FILE *out, const struct records *records) {
-    export_info(out, records);
-    export_processes(out, records);
-    write_latest_oom(out, records);
-    export_memory(out, records);
-    export_limits(out, records, false);
-    export_limits(out, records, true);
+    for (size_t i = 0; i < ARRAY_LENGTH(own_families); i++)
+        write_family(out, records, &own_families[i]);
     for (size_t i = 0; i < stat_count; i++)
         if (stat_table[i].group != STAT_DEVICE_SUM)
             export_stat(out, records, &stat_table[i]);
     export_host(out, records, false);
     export_host(out, records, true);
     for (size_t i = 0; i < DERIVED_COUNT; i++)
-        export_derived(out, records, (enum derived_id)i);
+        export_derived(out, records, &derived_table[i]);
 }

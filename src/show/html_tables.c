@@ -50,7 +50,9 @@ void html_element(FILE *out, const char *name, const char *text) {
     fprintf(out, "</%.*s>", (int)strcspn(name, " "), name);
 }
 
-void html_format(FILE *out, const char *name, const char *format, ...) {
+/* The same, of what printf() makes of it. */
+__attribute__((format(printf, 3, 4))) static void html_format(FILE *out, const char *name,
+                                                              const char *format, ...) {
     char text[1024];
     va_list arguments;
     va_start(arguments, format);

@@ -15,7 +15,3 @@ void html_text(FILE *out, const char *text);
 /* <NAME CLASS>text</NAME>: a cell, a term; name may carry attributes of our own, such as
  * td class="t". No line ends within an option, such as --spill. */
 void html_element(FILE *out, const char *name, const char *text);
-
-/* The same, of what printf() makes of it. */
-void html_format(FILE *out, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));

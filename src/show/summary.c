@@ -7,7 +7,7 @@
 #include "judge/who.h"
 #include "judge/verdict.h"
 #include "read/derived.h"
-#include "show/summary_who.h"
+#include "base/base.h"
 #include "base/standards.h"
 #include "base/text.h"
 

@@ -1,6 +1,9 @@
 /* summary.h: the statistics as a page of text, 80 columns wide, that survives being pasted into an
  * issue: verdict first, a table that adds up, what was done, what was refused, what to type next.
- */
+ *
+ * Of show/ always: it shows, and computes nothing. A figure comes from read/derived.h, a sentence
+ * from judge/, so that text, JSON, page and exports say the same; the rows of a card are made once
+ * (device_table.h), and so are the fields of a record (record_fields.h). */
 #pragma once
 
 #include <stdbool.h>

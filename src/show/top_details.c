@@ -2,7 +2,7 @@
  * hangs: it must not call that a hang. */
 #include "show/top_details.h"
 #include "show/summary.h"
-#include "show/summary_who.h"
+#include "show/device_table.h"
 #include "judge/tally.h"
 #include "judge/verdict.h"
 #include "judge/who.h"

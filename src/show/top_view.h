@@ -1,5 +1,6 @@
 /* top_view.h: which programs and cards `vramgc top` shows, in which order, and what was seen of
- * them in the latest minute. */
+ * them in the latest minute or two, from their own timelines and by top itself since it began.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -7,7 +8,70 @@
 #include <stdint.h>
 
 #include "read/cards.h"
-#include "show/top_history.h"
+#include "base/text.h"
+
+/* ---- the latest minute ---- */
+
+/* A column for each second: a minute in 80 columns, more in more of them; as little of 24 lines as
+ * shows a curve, or more. */
+enum { HISTORY_SECONDS = 60, HISTORY_MOST_SECONDS = 145 };
+enum { HISTORY_LEAST_ROWS = 2, HISTORY_ROWS = 4, HISTORY_MOST_ROWS = 20 };
+
+/* A card from its bottom up, as its bar has it from the left: # : + o - */
+enum { HISTORY_LIVE, HISTORY_IDLE, HISTORY_LIBS, HISTORY_OTHERS, HISTORY_DRIVER, HISTORY_PARTS };
+
+struct history_second {
+    uint64_t second;              /* of CLOCK_MONOTONIC; 0: nothing is known */
+    uint64_t tops[HISTORY_PARTS]; /* each part's, with all below it; others: at a look only */
+    int busy;                     /* percent of the card's time, and 1; 0: not known */
+};
+
+struct top_history {
+    size_t count;
+    struct history_card {
+        char bus_id[16];
+        uint64_t looked;                     /* second of the latest look; 0: there was none */
+        uint64_t others_bytes, driver_bytes; /* then */
+        int busy;                            /* then, as in a second */
+        bool read_again;                     /* the programs are others now */
+        struct history_second of[HISTORY_MOST_SECONDS];
+    } cards[VRAMGC_MAX_DEVICES];
+};
+
+/* At each look. */
+void history_note(struct top_history *history, const struct cards *cards);
+
+/* Other programs are shown from now on: what they held is read from their timelines, and the card's
+ * other memory is others'. */
+void history_forget_programs(struct top_history *history);
+
+/* The size of a picture: so many seconds, in as many columns or fewer; how much memory is as high.
+ */
+struct history_size {
+    size_t rows, columns, seconds;
+    uint64_t top_bytes;
+};
+
+/* How much memory a picture of the card is best as high as: the card's, its half, a quarter, ...:
+ * the least that no longer picture would exceed, so that it seldom changes. */
+uint64_t history_top_bytes(const struct top_history *history, const struct card *card);
+
+/* A row of the card's picture, the highest first, in the signs of its bar. False: no program
+ * uses the card, or it is not known how large it is. */
+bool history_row(const struct top_history *history, const struct card *card, size_t row,
+                 struct history_size size, char *out);
+
+/* How busy the card was in the columns of its picture: blocks of eight heights; not blocks: digits,
+ * tens of percent. False: it is not known now. */
+bool history_busy_row(const struct top_history *history, const struct card *card,
+                      struct history_size size, bool blocks, struct text *out);
+
+/* All rows, one after another, of the whole run of a program on its device of that index; seconds
+ * do not count. */
+void history_of_program(const struct vramgc_file *file, size_t index, struct history_size size,
+                        char *out);
+
+/* ---- which programs, in which order ---- */
 
 enum top_sort { TOP_BY_HELD, TOP_BY_LIVE, TOP_BY_IDLE, TOP_BY_PID, TOP_SORTS };
 
