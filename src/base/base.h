@@ -1,8 +1,6 @@
-/* base.h: the few words every module uses.
- *
- * Of base/ always, for it is in the preloaded library and in the command alike: it calls nothing but
- * libc, allocates nothing from the host's heap, and believes no file that another user could have
- * written. The command has some of its files only (src/cli/cli.mk). */
+/* base.h: the few words every module uses. Of base/ always, for the preloaded library has all of it
+ * and the command some of its files (src/cli/cli.mk): it calls nothing but libc, allocates nothing
+ * from the host's heap, and believes no file that another user could have written. */
 #pragma once
 
 #include <stdatomic.h>

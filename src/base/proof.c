@@ -38,26 +38,20 @@ int driver_branch(int cuda_version) {
     return 0;
 }
 
-static bool say_version(struct text *text, int cuda_version, const char *version) {
+void driver_version_say(struct text *text, int cuda_version, const char *version) {
     int branch = driver_branch(cuda_version);
     if (*version)
         text_add(text, version);
     else if (branch)
         text_format(text, "%d", branch);
     else
-        text_add(text, "for ");
-    return *version || branch;
-}
-
-void driver_version_say(struct text *text, int cuda_version, const char *version) {
-    if (!say_version(text, cuda_version, version))
-        text_format(text, "CUDA %d.%d", cuda_version / 1000, cuda_version % 1000 / 10);
+        text_format(text, "for CUDA %d.%d", cuda_version / 1000, cuda_version % 1000 / 10);
 }
 
 void driver_version_say_both(struct text *text, int cuda_version, const char *version) {
-    bool known = say_version(text, cuda_version, version);
-    text_format(text, "%sCUDA %d.%d%s", known ? " (" : "", cuda_version / 1000,
-                cuda_version % 1000 / 10, known ? ")" : "");
+    driver_version_say(text, cuda_version, version);
+    if (*version || driver_branch(cuda_version))
+        text_format(text, " (CUDA %d.%d)", cuda_version / 1000, cuda_version % 1000 / 10);
 }
 
 /* ---- the proof ---- */
