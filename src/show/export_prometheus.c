@@ -14,9 +14,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* In the place of a value: there is no sample. */
-#define NONE UINT64_MAX
-
 /* A process, or one of its devices. */
 struct subject {
     const struct records *records;
@@ -34,7 +31,8 @@ struct family {
     const struct stat_info *stat;
     const struct host_figure *host;
     const struct derived_info *derived;
-    bool peak; /* its highest value */
+    bool peak;      /* its highest value */
+    bool none_is_0; /* then there is no sample */
     void (*add_labels)(FILE *out, const struct subject *of);
 };
 
@@ -174,7 +172,7 @@ static struct figure show_sample(const struct family *family, const struct subje
         return show_ratio(family->derived, of);
     uint64_t value = value_of(family, of);
     struct figure out = {""};
-    if (family->value && value == NONE)
+    if (family->none_is_0 && value == 0)
         return out;
     if (family->unit == UNIT_NS)
         snprintf(out.text, sizeof out.text, "%" PRIu64 ".%09" PRIu64, value / SECOND_NS,
@@ -283,7 +281,7 @@ static uint64_t started_of(const struct subject *of) {
 static uint64_t latest_oom_of(const struct subject *of) {
     struct tally tally = tally_of(&of->records->list[of->index], 1);
     if (!tally.failed_refusal || tally_all_went_on(&tally))
-        return NONE;
+        return 0;
     return of->file->started_unix_ns + tally.failed_refusal->time_ns;
 }
 
@@ -313,7 +311,7 @@ static const struct family own_families[] = {
      UNIT_NS, .value = started_of},
     {"latest_oom_time_ns", "", "gauge",
      "when the program was last out of memory, since 1970; none: it never was", UNIT_NS,
-     .value = latest_oom_of},
+     .value = latest_oom_of, .none_is_0 = true},
     {"device_memory_bytes", "", "gauge", "memory of the device", UNIT_COUNT, true, true,
      .value = total_of, .add_labels = add_device_name},
     {"headroom_bytes", "", "gauge", "VRAMGC_HEADROOM in force: so much stays free for others",
