@@ -1,5 +1,6 @@
-/* peer_file.c: see peer_file.h. It must not use a file that is not what it made, nor change it.
- */
+/* peer_file.c: see peer_file.h. It must not use a file that is not what it made, nor change it. Who
+ * asks may hold the lock of PyTorch's allocator: a peer that is gone is not waited for at all, one
+ * that let somebody wait in vain only when it has answered. */
 #include "base/peer_file.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -185,8 +186,7 @@ uint64_t peer_file_card(const char *bus_id) {
     return *bus_id ? hash : 0;
 }
 
-/* ---- asking: it must wait for a peer that is gone not at all, for the lock of PyTorch's allocator
- * may be held, and for one that let somebody wait in vain only when it has answered ---- */
+/* ---- asking ---- */
 
 /* How often it is looked whether the peer lives. */
 #define ALIVE_NS (20 * MILLISECOND_NS)

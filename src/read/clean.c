@@ -1,4 +1,6 @@
-/* clean.c: see clean.h. */
+/* clean.c: see clean.h. The library looks every tenth of a second or less often, and a program that
+ * runs out of memory often ends before the next look: of the timeline nothing must be invented,
+ * each figure that is added stands elsewhere in the file. */
 #include "read/clean.h"
 #include "base/base.h"
 #include "base/clean_text.h"
@@ -126,8 +128,7 @@ void clean_file(struct vramgc_file *file) {
     clean_devices(file);
 }
 
-/* ---- the timeline: it must invent nothing, each figure that it adds stands elsewhere in the file
- * ---- */
+/* ---- the timeline ---- */
 
 /* Where there is room; points are in the order of time. */
 static void insert_point(struct vramgc_device *device, struct vramgc_sample point) {
