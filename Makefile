@@ -71,7 +71,7 @@ $(BUILD)/obj/hook/driver%.o: CFLAGS_ALL += -fpatchable-function-entry=16
 $(BUILD)/obj/%.S.o: $(SRC)/%.S Makefile
 	@mkdir -p $(@D)
 	@echo "  AS   $<"
-	@$(CC) -I$(BUILD) -Isrc/show -c $< -o $@
+	@$(CC) -I$(BUILD) -Isrc -c $< -o $@
 
 # What the driver has and the table has not.
 $(BUILD)/stubs.def: src/hooks.def scripts/exports Makefile | $(CUDA_HEADERS)

@@ -12,10 +12,10 @@
     .endm
 
     .section .rodata
-    text page_template, page/page.html
-    text page_style, page/page.css
-    text page_script, page/units.js, page/moments.js, page/chart.js, \
-        page/cells.js, page/who.js, page/flame.js, page/page.js
-    text prometheus_rules, prometheus-rules.yml
+    text page_template, show/page/page.html
+    text page_style, show/page/page.css
+    text page_script, show/page/units.js, show/page/moments.js, show/page/chart.js, \
+        show/page/cells.js, show/page/who.js, show/page/flame.js, show/page/page.js
+    text prometheus_rules, show/prometheus-rules.yml
     text grafana_dashboard, grafana-dashboard.json
     .section .note.GNU-stack, "", @progbits
