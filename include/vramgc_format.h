@@ -217,16 +217,12 @@ struct vramgc_action {
     uint64_t until_ns; /* pages: when the latest of them had gone, since the start of the record */
 };
 
-enum vramgc_refusal_cause {
-    VRAMGC_REFUSAL_UNKNOWN,
-    VRAMGC_REFUSAL_FULL,       /* live memory and other programs left too little */
-    VRAMGC_REFUSAL_FRAGMENTED, /* free + idle bytes would have sufficed */
-    VRAMGC_REFUSAL_ROUNDED, /* they would have for the block, but not for the 20 MiB (small blocks:
-                             * 2 MiB) that PyTorch asks for at a time in expandable segments */
-    VRAMGC_REFUSAL_DRIVER,  /* free bytes alone would have sufficed */
-    VRAMGC_REFUSAL_LIMIT,   /* PyTorch asked nobody: a limit of its own */
-    VRAMGC_REFUSAL_HOST,    /* page-locked or managed memory, which lies with the host */
-    VRAMGC_REFUSAL_CAUSES
+/* Why memory was refused. The library writes what it sees; the reader finds out the rest. */
+enum vramgc_cause {
+#define CAUSE(name, ...) VRAMGC_CAUSE_##name,
+#include "causes.def"
+    VRAMGC_CAUSES,
+    VRAMGC_CAUSES_SEEN = VRAMGC_CAUSE_HOST + 1
 };
 
 /* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
@@ -261,7 +257,7 @@ struct vramgc_refusal {
     uint64_t limited_bytes; /* free on the card, but kept by VRAMGC_HEADROOM or VRAMGC_CAP */
     uint64_t turns;         /* the device's floors then: what came later was after it */
     uint32_t device;
-    uint32_t cause;    /* enum vramgc_refusal_cause */
+    uint32_t cause;    /* enum vramgc_cause, as it was seen */
     uint32_t granted;  /* 1: the caller asked again and got it */
     uint32_t hook;     /* index into hooks[] */
     uint32_t stack;    /* 1 + index into stacks[], 0: none */

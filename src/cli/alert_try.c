@@ -48,7 +48,7 @@ static void run_out(struct vramgc_device *device) {
     uint64_t held = device->stats.held_bytes.current, live = device->stats.live_bytes.current;
     self.refusal = (struct vramgc_refusal){.sequence = 1,
                                            .time_ns = SECOND_NS,
-                                           .cause = VRAMGC_REFUSAL_FULL,
+                                           .cause = VRAMGC_CAUSE_FULL,
                                            .reported = VRAMGC_REPORTED,
                                            .request_bytes = (uint64_t)2 << 30,
                                            .allocated_bytes = live,

@@ -1,6 +1,7 @@
 /* doctor.c: the command `vramgc doctor`: what stands in the way of vramgc on this machine, or for
  * one command. It starts nothing but that command, and repairs nothing. */
 #include "judge/cause_words.h"
+#include "judge/sentences.h"
 #include "cli/cli.h"
 #include "cli/doctor_checks.h"
 #include "cli/finding.h"
@@ -122,9 +123,11 @@ static void tell_context(const struct stats_file *record) {
         char words[320];
         struct text text = TEXT_IN(words);
         struct oom oom = oom_of(record, record->refusals[i]);
+        struct facts facts;
         if (!oom.of_context)
             continue;
-        cause_say(&text, &oom);
+        facts_of_oom(&facts, &oom);
+        sentences_say(&text, SAY_WHY, &facts);
         finding(MARK_WRONG, "memory", "no room for a CUDA context on gpu%lu. %s",
                 (unsigned long)oom.refusal->device, words);
         return;

@@ -21,10 +21,10 @@ static bool only_paths;
 static struct figure show_result(struct stats_file *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    enum verdict_code code = verdict_of(&record, 1).code;
-    bool fine = code == VERDICT_OK || code == VERDICT_UNKNOWN;
+    struct verdict verdict = verdict_of(&record, 1);
+    bool fine = verdict.kind == VERDICT_OK || verdict.kind == VERDICT_UNKNOWN;
     bool failed = record->state == PROCESS_EXITED && record->code != 0;
-    if (verdict_is_oom(code))
+    if (verdict.kind == VERDICT_OOM)
         text_add(&text, "out of memory");
     else if (fine && record->state == PROCESS_RUNNING)
         text_add(&text, "running");
@@ -33,7 +33,7 @@ static struct figure show_result(struct stats_file *record) {
     else if (fine && record->state == PROCESS_KILLED)
         text_add(&text, show_signal(record->signal).text);
     else
-        text_add(&text, verdict_name(code));
+        text_add(&text, verdict_name(&verdict));
     return figure;
 }
 

@@ -1,8 +1,6 @@
 /* alert.c: see alert.h. It must say what the report says of the same record, in its words; and take
  * no rule that would not do what it says: an alert that never comes is noticed too late. */
 #include "judge/alert.h"
-#include "judge/cause.h"
-#include "judge/cause_words.h"
 #include "judge/growers.h"
 #include "judge/tally.h"
 #include "judge/verdict.h"
@@ -35,7 +33,8 @@ static bool read_when(struct alert_rule *rule, const char *word) {
                          rule->percent >= 1 && rule->percent <= 100);
 }
 
-static bool add(struct alert_rules *rules, char *whens, struct alert_rule rule, struct text *why) {
+static bool add_rule(struct alert_rules *rules, char *whens, struct alert_rule rule,
+                     struct text *why) {
     for (char *word; (word = strsep(&whens, "|"));) {
         word = trimmed(word);
         if (!read_when(&rule, word))
@@ -84,7 +83,7 @@ static void check_command(const struct alert_rule *rule, const char *when, struc
 }
 
 /* One rule, and where the next begins; NULL: it is wrong. */
-static char *read_one(struct alert_rules *rules, char *at, struct text *why) {
+static char *read_rule(struct alert_rules *rules, char *at, struct text *why) {
     char *colon = at + strcspn(at, ":;\n");
     if (*colon != ':') {
         struct alert_rule none;
@@ -103,7 +102,7 @@ static char *read_one(struct alert_rules *rules, char *at, struct text *why) {
     *colon = *end = 0;
     rule.command = trimmed(command);
     check_command(&rule, at, why);
-    return !why->length && add(rules, at, rule, why) ? next : NULL;
+    return !why->length && add_rule(rules, at, rule, why) ? next : NULL;
 }
 
 bool alert_rules_read(struct alert_rules *rules, const char *value, char *why, size_t capacity) {
@@ -112,17 +111,17 @@ bool alert_rules_read(struct alert_rules *rules, const char *value, char *why, s
     text_copy(rules->text, sizeof rules->text, value);
     char *at = rules->text;
     while (at && *(at += strspn(at, SPACE ";\n")))
-        at = read_one(rules, at, &text);
+        at = read_rule(rules, at, &text);
     return at;
 }
 
-/* ---- what is told of ---- */
+/* ---- what happens ---- */
 
 /* A card is told of again once its use has fallen so far below. */
 #define BELOW_PERCENT HYSTERESIS_PERCENT
 
-static void tell(const struct alert_rules *rules, enum alert_kind kind, struct alert *alert,
-                 alert_take *take) {
+static void tell_rules(const struct alert_rules *rules, enum alert_kind kind, struct alert *alert,
+                       alert_take *take) {
     for (alert->rule = 0; alert->rule < rules->count; alert->rule++)
         if (rules->list[alert->rule].kind == kind)
             take(alert);
@@ -136,8 +135,6 @@ static struct text begin_message(struct alert *alert) {
     return text;
 }
 
-/* ---- out of memory ---- */
-
 /* Of several sentences the first: a notification has room for what happened and what helps. */
 static void add_first(struct text *text, const char *before, const char *sentences) {
     const char *end = strstr(sentences, ". ");
@@ -147,7 +144,8 @@ static void add_first(struct text *text, const char *before, const char *sentenc
 }
 
 /* Whoever is told now needs no time since the program began, nor how often it was told before. */
-static void say_oom(struct alert *alert, struct stats_file *record, const struct tally *tally) {
+static void write_oom_message(struct alert *alert, struct stats_file *record,
+                              const struct tally *tally) {
     struct verdict verdict = verdict_of(&record, 1);
     struct text text = begin_message(alert);
     text_add_n(&text, verdict.what, verdict.count);
@@ -159,7 +157,7 @@ static void say_oom(struct alert *alert, struct stats_file *record, const struct
     add_first(&text, " Do: ", verdict.todo);
     const struct vramgc_refusal *refusal = tally->failed_refusal;
     alert->request_bytes = refusal ? refusal->request_bytes : 0;
-    if (refusal && refusal->cause != VRAMGC_REFUSAL_HOST)
+    if (refusal && refusal->cause != VRAMGC_CAUSE_HOST)
         alert->device = &record->file->devices[refusal->device];
 }
 
@@ -173,11 +171,9 @@ static void look_for_oom(const struct alert_rules *rules, struct alert_seen *see
     if (sure <= seen->ooms_told)
         return;
     seen->ooms_told = sure;
-    say_oom(&alert, record, &tally);
-    tell(rules, ALERT_OOM, &alert, take);
+    write_oom_message(&alert, record, &tally);
+    tell_rules(rules, ALERT_OOM, &alert, take);
 }
-
-/* ---- growth ---- */
 
 static void look_for_growth(const struct alert_rules *rules, struct alert_seen *seen,
                             const struct stats_file *record, alert_take *take) {
@@ -189,10 +185,10 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
             continue;
         seen->grows[i] = true;
         struct text text = begin_message(&alert);
-        text_format(&text, "GPU %zu: ", i);
-        cause_say_growth(&text, "live memory grows", record->file, device, &growth);
-        text_add(&text, " " CAUSE_FIND_KEPT);
-        tell(rules, ALERT_GROWTH, &alert, take);
+        text_format(&text, "GPU %zu: live memory grows: ", i);
+        growth_say(&text, record->file, device, &growth);
+        text_add(&text, ". " FIND_WHAT_IS_KEPT);
+        tell_rules(rules, ALERT_GROWTH, &alert, take);
     }
     struct alert alert = {.record = record, .times = 1};
     struct text text = begin_message(&alert);
@@ -200,10 +196,8 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
     if (seen->host_grows || !host_growth_say_all(&text, record))
         return;
     seen->host_grows = true;
-    tell(rules, ALERT_GROWTH, &alert, take);
+    tell_rules(rules, ALERT_GROWTH, &alert, take);
 }
-
-/* ---- how full the card is ---- */
 
 /* The parts are those of now. */
 static void say_use(struct alert *alert, size_t index, double highest, double now) {
@@ -254,7 +248,7 @@ static void look_at_use(const struct alert_rules *rules, struct alert_seen *seen
 }
 
 /* Of a program that had begun before us only what it is now is told. */
-static void begin(struct alert_seen *seen, struct stats_file *record, uint64_t since_ns) {
+static void begin_seen(struct alert_seen *seen, struct stats_file *record, uint64_t since_ns) {
     seen->begun = true;
     if (record->file->started_ns >= since_ns)
         return;
@@ -267,7 +261,7 @@ static void begin(struct alert_seen *seen, struct stats_file *record, uint64_t s
 void alert_look(const struct alert_rules *rules, struct alert_seen *seen, struct stats_file *record,
                 uint64_t since_ns, bool last, alert_take *take) {
     if (!seen->begun)
-        begin(seen, record, since_ns);
+        begin_seen(seen, record, since_ns);
     look_for_oom(rules, seen, record, last, take);
     look_for_growth(rules, seen, record, take);
     for (size_t i = 0; i < record->file->device_count; i++)

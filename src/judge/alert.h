@@ -43,7 +43,7 @@ struct alert {
 
 typedef void alert_take(const struct alert *alert);
 
-/* What was told of one record; zero at first. */
+/* Of one record: all that was told so far; zero at first. */
 struct alert_seen {
     bool begun;
     uint64_t ooms_told, ooms_before;

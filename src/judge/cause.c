@@ -30,8 +30,8 @@ static bool neighbours_known(const struct oom *oom) {
     return true;
 }
 
-/* What the reading calls used and is not ours. */
-static void add_neighbours(struct oom *oom) {
+/* They are part of the memory that the reading calls used and that is not ours. */
+static void sum_neighbours(struct oom *oom) {
     struct oom_sum *sum = &oom->sum;
     const struct vramgc_neighbours *neighbours = &oom->device->neighbours;
     for (uint64_t i = 0; neighbours_known(oom) && i < neighbours->count; i++) {
@@ -44,7 +44,7 @@ static void add_neighbours(struct oom *oom) {
 static void add_up(struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     struct oom_sum *sum = &oom->sum;
-    if (r->cause == VRAMGC_REFUSAL_HOST || r->held_bytes > r->total_bytes)
+    if (r->cause == VRAMGC_CAUSE_HOST || r->held_bytes > r->total_bytes)
         return;
     uint64_t of_pytorch = minus_u64(r->held_bytes, r->other_bytes);
     sum->known = r->total_bytes > 0;
@@ -57,7 +57,7 @@ static void add_up(struct oom *oom) {
     sum->rest_bytes = r->total_bytes - r->held_bytes - sum->free_bytes;
     sum->headroom_bytes = min_u64(r->limited_bytes, sum->rest_bytes);
     sum->rest_bytes -= sum->headroom_bytes;
-    add_neighbours(oom);
+    sum_neighbours(oom);
 }
 
 uint64_t oom_others_bytes(const struct oom_sum *sum) {
@@ -65,20 +65,6 @@ uint64_t oom_others_bytes(const struct oom_sum *sum) {
     for (uint64_t i = 0; i < sum->neighbour_count; i++)
         bytes += sum->neighbour_bytes[i];
     return bytes;
-}
-
-/* Whether without other processes, and other code in this one, it would have fitted: then who of
- * both has more. comfy-aimdo drops what weights it can before anything is refused. */
-static enum oom_cause cause_of_full(const struct oom *oom) {
-    const struct oom_sum *sum = &oom->sum;
-    uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
-    uint64_t processes = oom_others_bytes(sum);
-    uint64_t code = oom->of_aimdo ? 0 : sum->code_bytes;
-    if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
-        processes = 0;
-    if (!sum->known || processes + code < least)
-        return CAUSE_SMALL;
-    return processes >= code ? CAUSE_PROCESS : CAUSE_CODE;
 }
 
 static bool of_hook(const struct oom *oom, const char *part) {
@@ -105,71 +91,96 @@ static bool of_private_pool(const struct oom *oom) {
 static bool growth_explains(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     uint64_t grown = growth_bytes(&oom->growth);
-    if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
+    if (r->cause == VRAMGC_CAUSE_FRAGMENTED)
         return oom->growth.grows && grown >= r->idle_bytes &&
                grown >= minus_u64(r->request_bytes, r->free_bytes);
     return oom->growth.grows && grown >= oom->lacking_bytes;
 }
 
-static bool was_reserved(const struct oom *oom) {
-    uint64_t reserved = oom->refusal->limited_bytes;
-    return reserved > 0 && reserved >= oom->lacking_bytes;
+/* These lead to a cause, beside what the library saw. */
+enum sight {
+    OVERSIZE = 1 << 0,   /* the request is larger than the card */
+    HELD_BACK = 1 << 1,  /* VRAMGC_HEADROOM or VRAMGC_CAP kept enough */
+    GROWN = 1 << 2,      /* what stays live has grown by enough */
+    PILED = 1 << 3,      /* whoever asked has most of it already, in tensors of this size */
+    KEPT = 1 << 4,       /* a private pool keeps enough */
+    OF_POOL = 1 << 5,    /* the driver's pool was asked */
+    BY_PROCESS = 1 << 6, /* without other processes, or code, it would have fitted: who has more */
+    BY_CODE = 1 << 7,
+};
+
+const struct cause_row cause_rows[] = {
+    {{HOST, 0, 0}, VRAMGC_CAUSE_HOST},
+    {{OOM, OVERSIZE | HELD_BACK, 0}, VRAMGC_CAUSE_RESERVED},
+    {{OOM, OVERSIZE, 0}, VRAMGC_CAUSE_TOO_LARGE},
+    {{LIMIT, 0, 0}, VRAMGC_CAUSE_LIMIT},
+    {{DRIVER, 0, 0}, VRAMGC_CAUSE_DRIVER},
+    {{OOM, GROWN, 0}, VRAMGC_CAUSE_GROWTH},
+    {{OOM & ~FRAGMENTED, PILED, 0}, VRAMGC_CAUSE_GROWTH},
+    {{OOM, KEPT, 0}, VRAMGC_CAUSE_PRIVATE},
+    {{FRAGMENTED, OF_POOL, 0}, VRAMGC_CAUSE_POOL},
+    {{FRAGMENTED, 0, 0}, VRAMGC_CAUSE_FRAGMENTED},
+    {{OOM, HELD_BACK, 0}, VRAMGC_CAUSE_RESERVED},
+    {{ROUNDED, 0, 0}, VRAMGC_CAUSE_ROUNDED},
+    {{FULL, BY_PROCESS, 0}, VRAMGC_CAUSE_PROCESS},
+    {{FULL, BY_CODE, 0}, VRAMGC_CAUSE_CODE},
+    {{FULL, 0, 0}, VRAMGC_CAUSE_FULL},
+    {{OOM, 0, 0}, VRAMGC_CAUSE_UNKNOWN},
+};
+const size_t cause_row_count = ARRAY_LENGTH(cause_rows);
+
+const struct cause_names cause_names[VRAMGC_CAUSES] = {
+#define CAUSE(cause, ...) [VRAMGC_CAUSE_##cause] = {__VA_ARGS__},
+#include "causes.def"
+};
+
+/* Without other processes, and other code in this one, it would have fitted: then who of both has
+ * more. comfy-aimdo drops what weights it can before anything is refused. */
+static enum sight by_whom(const struct oom *oom) {
+    const struct oom_sum *sum = &oom->sum;
+    uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
+    uint64_t processes = oom_others_bytes(sum);
+    uint64_t code = oom->of_aimdo ? 0 : sum->code_bytes;
+    if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
+        processes = 0;
+    if (!sum->known || processes + code < least)
+        return 0;
+    return processes >= code ? BY_PROCESS : BY_CODE;
 }
 
-static enum oom_cause cause_of(const struct oom *oom) {
+static enum vramgc_cause find_cause(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
-    if (r->cause == VRAMGC_REFUSAL_HOST)
-        return CAUSE_HOST;
-    if (r->total_bytes > 0 && r->request_bytes > r->total_bytes)
-        return was_reserved(oom) ? CAUSE_RESERVED : CAUSE_TOO_LARGE;
-    if (r->cause == VRAMGC_REFUSAL_LIMIT)
-        return CAUSE_LIMIT;
-    if (r->cause == VRAMGC_REFUSAL_DRIVER)
-        return CAUSE_DRIVER;
-    if (growth_explains(oom))
-        return CAUSE_GROWTH;
-    if (oom->pile && r->cause != VRAMGC_REFUSAL_FRAGMENTED)
-        return CAUSE_GROWTH;
-    if (of_private_pool(oom))
-        return CAUSE_PRIVATE;
-    if (r->cause == VRAMGC_REFUSAL_FRAGMENTED)
-        return of_pool(oom) ? CAUSE_POOL : CAUSE_FRAGMENTATION;
-    if (was_reserved(oom))
-        return CAUSE_RESERVED;
-    if (r->cause == VRAMGC_REFUSAL_ROUNDED)
-        return CAUSE_ROUNDED;
-    return r->cause == VRAMGC_REFUSAL_FULL ? cause_of_full(oom) : CAUSE_UNKNOWN;
+    uint64_t reserved = r->limited_bytes;
+    const struct cause_row *row = cause_rows;
+    struct facts facts;
+    facts_begin(&facts, r->cause < VRAMGC_CAUSES_SEEN ? 1u << r->cause : UNKNOWN);
+    fact_if(&facts, r->total_bytes > 0 && r->request_bytes > r->total_bytes, OVERSIZE);
+    fact_if(&facts, reserved > 0 && reserved >= oom->lacking_bytes, HELD_BACK);
+    fact_if(&facts, growth_explains(oom), GROWN);
+    fact_if(&facts, oom->pile, PILED);
+    fact_if(&facts, of_private_pool(oom), KEPT);
+    fact_if(&facts, of_pool(oom), OF_POOL);
+    fact_if(&facts, true, by_whom(oom));
+    while (!facts_fit(&facts, &row->when, ""))
+        row++;
+    return row->cause;
 }
 
-/* A card that is full by a step of PyTorch's is too small, too. */
-enum oom_cause cause_as_told(enum oom_cause cause) {
-    return cause == CAUSE_ROUNDED ? CAUSE_SMALL : cause;
-}
-
-const char *cause_name(enum oom_cause cause) {
-    static const char *const names[CAUSES] = {
-        [CAUSE_UNKNOWN] = "not known",
-        [CAUSE_FRAGMENTATION] = "fragmentation",
-        [CAUSE_POOL] = "the driver's pool",
-        [CAUSE_PRIVATE] = "CUDA graphs or a MemPool",
-        [CAUSE_SMALL] = "a card that is too small",
-        [CAUSE_GROWTH] = "tensors that grow",
-        [CAUSE_PROCESS] = "another process",
-        [CAUSE_CODE] = "other code in the program",
-        [CAUSE_TOO_LARGE] = "larger than the card",
-        [CAUSE_DRIVER] = "the driver",
-        [CAUSE_LIMIT] = "a limit set for PyTorch",
-        [CAUSE_RESERVED] = "a limit set for vramgc",
-        [CAUSE_HOST] = "RAM",
-    };
-    return names[cause_as_told(cause)];
+/* A request that came when asked for again lacked little; else it is named as in the verdict. */
+const char *refusal_why(const struct stats_file *record, const struct vramgc_refusal *refusal) {
+    uint32_t seen = refusal->cause;
+    if (!refusal->granted)
+        return cause_names[oom_of(record, refusal).cause].name;
+    if (seen == VRAMGC_CAUSE_FRAGMENTED && stats_file_mode(record->file) == MODE_COMPACT)
+        return "idle memory"; /* whose pieces are no harm there */
+    return cause_names[seen < VRAMGC_CAUSES_SEEN ? seen : VRAMGC_CAUSE_UNKNOWN].granted;
 }
 
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) {
     return !refusal->granted && refusal->reported == told->refusal->reported;
 }
 
-/* What is kept for a step serves its tensors. */
+/* Memory that is kept for a step serves its tensors. */
 static uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
     return minus_u64(refusal->request_bytes,
                      refusal->free_bytes + refusal->idle_bytes + refusal->step_bytes);
@@ -201,8 +212,8 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.pile = growers_pile(record->file, oom.device, refusal);
     oom.of_aimdo = library && strncmp(library, "aimdo", 5) == 0;
     oom.of_context = of_hook(&oom, "PrimaryCtx");
-    oom.cause = cause_of(&oom);
-    oom.of_pytorch = refusal->reported || oom.cause == CAUSE_HOST || of_pool(&oom) ||
+    oom.cause = find_cause(&oom);
+    oom.of_pytorch = refusal->reported || oom.cause == VRAMGC_CAUSE_HOST || of_pool(&oom) ||
                      oom.device->stats.block_allocs == 0;
     return oom;
 }

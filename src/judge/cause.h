@@ -5,26 +5,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "judge/facts.h"
 #include "judge/growers.h"
 #include "read/stats_file.h"
 
-enum oom_cause {
-    CAUSE_UNKNOWN,
-    CAUSE_FRAGMENTATION, /* free and idle memory would have sufficed */
-    CAUSE_POOL,          /* the same, and the driver's pool kept it */
-    CAUSE_PRIVATE,   /* what a private pool keeps, as of a captured graph, would have sufficed */
-    CAUSE_SMALL,     /* live memory fills the card */
-    CAUSE_ROUNDED,   /* only the last step of an expandable segment did not fit */
-    CAUSE_GROWTH,    /* what stays live grows, time after time */
-    CAUSE_PROCESS,   /* without another process it would have fitted */
-    CAUSE_CODE,      /* without other code in this process */
-    CAUSE_TOO_LARGE, /* the request is larger than the card */
-    CAUSE_DRIVER,    /* refused although free */
-    CAUSE_LIMIT,     /* PyTorch did not ask the driver */
-    CAUSE_RESERVED,  /* the card had it, but VRAMGC_HEADROOM or VRAMGC_CAP kept it */
-    CAUSE_HOST,      /* of the host's memory */
-    CAUSES
+/* A row of causes.def. */
+struct cause_names {
+    const char *seen, *granted, *name, *verdict;
 };
+extern const struct cause_names cause_names[VRAMGC_CAUSES];
+
+/* From what the library saw, and what the file tells besides, to the cause: the first row that
+ * fits. */
+struct cause_row {
+    struct when when;
+    enum vramgc_cause cause;
+};
+extern const struct cause_row cause_rows[];
+extern const size_t cause_row_count;
 
 /* Who had the memory of the card; the parts add up to total_bytes. */
 struct oom_sum {
@@ -42,7 +40,7 @@ struct oom {
     const struct stats_file *record;
     const struct vramgc_refusal *refusal;
     const struct vramgc_device *device;
-    enum oom_cause cause;
+    enum vramgc_cause cause;
     struct oom_sum sum;
     struct oom_growth growth;
     uint64_t lacking_bytes; /* of the request, beside what was free and idle */
@@ -56,16 +54,20 @@ struct oom {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
-/* Whether the program did anything after the error. */
+/* The program did something after the error. */
 bool oom_program_went_on(const struct oom *oom);
 
-/* Whether the report counts the refusal among the errors of the one that it tells of: where PyTorch
- * has told of errors, a refusal to other code is none. */
+/* The report counts the refusal among the errors of the one that it tells of: where PyTorch has
+ * told of errors, a refusal to other code is none. */
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);
 
 /* Of other processes together; where none is known by name, with the driver's own. */
 uint64_t oom_others_bytes(const struct oom_sum *sum);
 
-/* As other texts name it: "another process". What is told as another cause has that one's name. */
-enum oom_cause cause_as_told(enum oom_cause cause);
-const char *cause_name(enum oom_cause cause);
+/* A card that is full by a step of PyTorch's is too small, too: it has that cause's words. */
+static inline enum vramgc_cause cause_as_told(enum vramgc_cause cause) {
+    return cause == VRAMGC_CAUSE_ROUNDED ? VRAMGC_CAUSE_FULL : cause;
+}
+
+/* Why it was refused, in the list of refusals. */
+const char *refusal_why(const struct stats_file *record, const struct vramgc_refusal *refusal);

@@ -50,8 +50,10 @@ static const struct vramgc_site *most(const struct vramgc_file *file,
     return NULL;
 }
 
-void growers_say(struct text *text, const struct vramgc_file *file,
-                 const struct vramgc_device *device, uint64_t grown_bytes) {
+/* Where so much was added in the run: of one function, or of several the phase or the file that
+ * they share; else nothing. */
+static void say_with_whom(struct text *text, const struct vramgc_file *file,
+                          const struct vramgc_device *device, uint64_t grown_bytes) {
     const struct vramgc_owners *grown = &device->owners_grown;
     const struct vramgc_site *site = most(file, grown, grown_bytes, same_place);
     const struct vramgc_site *of_phase = most(file, grown, grown_bytes, same_phase);
@@ -64,8 +66,9 @@ void growers_say(struct text *text, const struct vramgc_file *file,
                     of_phase ? of_phase->phase : text_after_folder(of_file->file));
 }
 
-bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
-                  uint64_t grown_bytes) {
+/* Most of it is of models and LoRAs that are brought to the card. */
+static bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
+                         uint64_t grown_bytes) {
     return most(file, &device->owners_grown, grown_bytes, both_load);
 }
 
@@ -83,16 +86,6 @@ const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
     uint64_t mean = owner->bytes / owner->blocks, wanted = refusal->request_bytes;
     uint64_t differs = max_u64(mean, wanted) - min_u64(mean, wanted);
     return differs <= wanted / ROUNDING ? owner : NULL;
-}
-
-void growers_say_pile(struct text *text, const struct vramgc_file *file,
-                      const struct vramgc_owner *pile) {
-    const struct vramgc_site *site = &file->sites[pile->site];
-    text_format(text,
-                "Tensors fill the card, and grow by %s at a time: %s of these are live, all of "
-                "%s%s%s.",
-                show_bytes(pile->bytes / pile->blocks).text, show_count(pile->blocks).text,
-                who_short_name(site).text, *site->phase ? ", " : "", site->phase);
 }
 
 /* ---- on the card ---- */
@@ -128,7 +121,7 @@ static bool rises_evenly(const uint64_t *bytes, uint64_t from, uint64_t end) {
 
 /* Models are loaded in the first quarter. In each of the others the floor must be higher than in
  * the one before, and no quarter may bring nearly all of it: that is one model more, no leak. */
-struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
+static struct oom_growth growth_in(const uint64_t *bytes, uint64_t count) {
     uint64_t quarter = count / 4, low[4];
     if (count < LEAST_TURNS)
         return (struct oom_growth){0};
@@ -184,11 +177,23 @@ struct oom_growth growth_until(const struct stats_file *record, const struct vra
     return growth;
 }
 
-/* What a program that ends leaves is no rest between two jobs. */
+/* A program that ends does not rest between two jobs. */
 struct oom_growth growth_of(const struct stats_file *record, const struct vramgc_device *device) {
     bool runs = record->state == PROCESS_RUNNING;
     return growth_until(record, device, device->floors.turns,
                         runs ? UINT64_MAX : minus_u64(record->elapsed_ns, SECOND_NS));
+}
+
+void growth_say(struct text *text, const struct vramgc_file *file,
+                const struct vramgc_device *device, const struct oom_growth *growth) {
+    uint64_t grown = growth_bytes(growth);
+    if (growth->jobs)
+        text_format(text, "+%s a job, %s jobs", show_bytes(growth->job_bytes).text,
+                    show_count(growth->jobs).text);
+    else
+        text_format(text, "+%s, to %s", show_bytes(grown).text,
+                    show_bytes(growth->latest_bytes).text);
+    say_with_whom(text, file, device, grown);
 }
 
 /* ---- in the host ---- */
@@ -203,7 +208,7 @@ struct host_growth {
     bool pinned;
 };
 
-/* What has stayed the same since the last quarter began is a cache that is full by now. */
+/* A cache that is full by now has stayed the same since the last quarter began. */
 static bool goes_on(const uint64_t *bytes, size_t count, const struct oom_growth *growth) {
     uint64_t grown = growth_bytes(growth);
     uint64_t before = bytes[count - count / 4];

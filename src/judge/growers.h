@@ -26,32 +26,27 @@ struct oom_growth growth_until(const struct stats_file *record, const struct vra
 /* On any device, or in the host. */
 bool record_grows(const struct stats_file *record);
 
-/* What was live when the program rested, after each job that was over by then. Returns how many. */
+/* Live memory when the program rested, after each job that was over by then. Returns how many. */
 uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_device *device,
                       uint64_t until_ns, uint64_t left[VRAMGC_MAX_JOBS]);
 
 /* By how much more is live than at first. */
 uint64_t growth_bytes(const struct oom_growth *growth);
 
-/* Of what was left after each job. */
-struct oom_growth growth_in(const uint64_t *bytes, uint64_t count);
+/* "+160 MiB a job, 26 jobs; most comes from encode_prompt (pipeline.py:212), text encode". */
+void growth_say(struct text *text, const struct vramgc_file *file,
+                const struct vramgc_device *device, const struct oom_growth *growth);
 
-/* Where so much was added in the run: "; most comes from encode_prompt (pipeline.py:212), text
- * encode"; of several functions the phase or the file that they share; else nothing. */
-void growers_say(struct text *text, const struct vramgc_file *file,
-                 const struct vramgc_device *device, uint64_t grown_bytes);
+#define FIND_WHAT_IS_KEPT                                                                          \
+    "Do you keep results in a list? Move them to RAM with .cpu() before. Does the loop run "       \
+    "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
+    "LoRA for each image? Unload it."
 
 /* Who asked has most of what was live then, in tensors as large as the one that was refused: a loop
  * that keeps each. A model's weights are of many sizes. NULL: nobody. */
 const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
                                         const struct vramgc_device *device,
                                         const struct vramgc_refusal *refusal);
-void growers_say_pile(struct text *text, const struct vramgc_file *file,
-                      const struct vramgc_owner *pile);
-
-/* Most of it is of models and LoRAs that are brought to the card. */
-bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
-                  uint64_t grown_bytes);
 
 /* A sentence, and what may help: to be told apart. False: it does not. */
 bool host_growth_say(struct text *text, const struct stats_file *record);

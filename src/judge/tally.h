@@ -1,15 +1,19 @@
-/* tally.h: what the records of a run say together, counted, for the verdict to judge by; and a
- * program that was ended and did not mean to. */
+/* tally.h: what the records of a run say together, counted, for the verdict to judge by, and as
+ * facts.
+ */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/text.h"
+#include "judge/facts.h"
 #include "read/stats_file.h"
 
 /* Sums are double: the figures of a damaged file must not wrap. */
 struct tally {
+    struct stats_file *const *records;
+    size_t count;
     double ooms, unseen_ooms, would_reclaims, reclaimed_bytes, reclaim_ns;
     size_t failed;  /* entries in the files' lists that were not granted later; of these are */
     size_t went_on; /* the work, at once, without the memory */
@@ -40,21 +44,19 @@ bool tally_all_went_on(const struct tally *tally);
 /* How often the program was out of memory. */
 uint64_t tally_ooms(const struct tally *tally);
 
-/* Whether it held much idle memory. */
+/* It held much idle memory. */
 bool tally_much_idle(const struct vramgc_device_stats *stats);
 
-/* By a fault's signal, or by SIGKILL. Other signals end a program because somebody wants it so. */
-bool is_crash(const struct stats_file *record);
-
-/* A signal ended it, and nobody noted which: its starter was killed, too, or was not `vramgc run`.
- * Not of one that was told to stop, or whose Python had ended, as at Ctrl-C; nor of a process that
- * another of the records started. */
-bool has_vanished(const struct stats_file *record, struct stats_file *const *records, size_t count);
+/* At the peak; or when the program rested last, where the card was short of memory. */
+bool idle_is_much(const struct tally *tally);
 
 /* "CRASHED at 0:03.200: SIGSEGV.", behind what is said already, or that one has vanished; NULL:
  * nothing. */
 void crash_say(struct text *text, const struct stats_file *crashed);
 
-/* What may have been why, where the signal tells, or Linux is known to have ended some; else, and
- * of NULL, nothing. */
-void crash_say_cause(struct text *text, const struct stats_file *crashed);
+/* For sentences.def: of idle memory, where tally->highest is not NULL, beside a verdict that may
+ * tell of the driver's pool; of all that was done; and of a crash, which is of no case where
+ * neither the signal tells why nor Linux is known to have ended some. */
+void facts_of_idle(struct facts *facts, const struct tally *tally, bool pool_told);
+void facts_of_run(struct facts *facts, const struct tally *tally);
+void facts_of_crash(struct facts *facts, const struct stats_file *crashed);

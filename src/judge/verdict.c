@@ -1,14 +1,12 @@
-/* verdict.c: see verdict.h. */
+/* verdict.c: see verdict.h. It must not decide what was the cause, nor what helps. */
 #include "judge/verdict.h"
 #include "judge/cause.h"
 #include "judge/cause_words.h"
-#include "judge/tally.h"
-#include "read/derived.h"
 #include "judge/growers.h"
-#include "judge/idle.h"
-#include "judge/needless.h"
+#include "judge/sentences.h"
+#include "judge/tally.h"
 #include "judge/who.h"
-#include "judge/other_ooms.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
 
@@ -18,19 +16,12 @@
 /* Less idle memory explains no difference that a reader would see. */
 #define IDLE_TOLD_BYTES (64 * MEBIBYTE)
 
-const char *verdict_name(enum verdict_code code) {
-    static const char *const names[VERDICT_CODES] = {
-        [VERDICT_NONE] = "none",       [VERDICT_UNKNOWN] = "unknown",
-        [VERDICT_OK] = "ok",           [VERDICT_GROWS] = "grows",
-        [VERDICT_IDLE] = "idle",       [VERDICT_FRAGMENTATION] = "fragmentation",
-        [VERDICT_FULL] = "full",       [VERDICT_LIMIT] = "limit",
-        [VERDICT_POOL] = "pool",       [VERDICT_PRIVATE] = "private_pool",
-        [VERDICT_GROWTH] = "growth",   [VERDICT_PROCESS] = "other_process",
-        [VERDICT_CODE] = "other_code", [VERDICT_TOO_LARGE] = "too_large",
-        [VERDICT_DRIVER] = "driver",   [VERDICT_HOST] = "host_memory",
-        [VERDICT_CRASHED] = "crashed",
+const char *verdict_name(const struct verdict *verdict) {
+    static const char *const names[VERDICT_OOM] = {
+        [VERDICT_NONE] = "none",   [VERDICT_UNKNOWN] = "unknown", [VERDICT_OK] = "ok",
+        [VERDICT_GROWS] = "grows", [VERDICT_IDLE] = "idle",       [VERDICT_CRASHED] = "crashed",
     };
-    return names[code];
+    return verdict->kind == VERDICT_OOM ? cause_names[verdict->oom].verdict : names[verdict->kind];
 }
 
 double stats_file_held_peak(const struct stats_file *record) {
@@ -40,42 +31,28 @@ double stats_file_held_peak(const struct stats_file *record) {
     return held;
 }
 
-static enum verdict_code code_of(enum oom_cause cause) {
-    static const enum verdict_code codes[CAUSES] = {
-        [CAUSE_UNKNOWN] = VERDICT_FULL,   [CAUSE_FRAGMENTATION] = VERDICT_FRAGMENTATION,
-        [CAUSE_POOL] = VERDICT_POOL,      [CAUSE_PRIVATE] = VERDICT_PRIVATE,
-        [CAUSE_SMALL] = VERDICT_FULL,     [CAUSE_ROUNDED] = VERDICT_FULL,
-        [CAUSE_GROWTH] = VERDICT_GROWTH,  [CAUSE_PROCESS] = VERDICT_PROCESS,
-        [CAUSE_CODE] = VERDICT_CODE,      [CAUSE_TOO_LARGE] = VERDICT_TOO_LARGE,
-        [CAUSE_DRIVER] = VERDICT_DRIVER,  [CAUSE_LIMIT] = VERDICT_LIMIT,
-        [CAUSE_RESERVED] = VERDICT_LIMIT, [CAUSE_HOST] = VERDICT_HOST,
-    };
-    return codes[cause];
-}
-
-static bool any_grows(struct stats_file *const *records, size_t count) {
+static bool any_grows(const struct tally *tally) {
     bool grows = false;
-    for (size_t i = 0; i < count; i++)
-        grows = grows || record_grows(records[i]);
+    for (size_t i = 0; i < tally->count; i++)
+        grows = grows || record_grows(tally->records[i]);
     return grows;
 }
 
-static enum verdict_code judge(const struct tally *tally, struct stats_file *const *records,
-                               size_t count) {
-    if (count == 0)
+static enum verdict_kind kind_of_run(const struct tally *tally) {
+    if (tally->count == 0)
         return VERDICT_NONE;
     if (tally->failed || tally->ooms > 0)
-        return VERDICT_FULL; /* until more is known */
+        return VERDICT_OOM; /* until more is known */
     if (tally->crashed && tally->crashed->state == PROCESS_KILLED)
         return VERDICT_CRASHED;
     if (!tally->blocks_seen)
         return VERDICT_UNKNOWN;
-    if (any_grows(records, count))
+    if (any_grows(tally))
         return VERDICT_GROWS;
     return idle_is_much(tally) ? VERDICT_IDLE : VERDICT_OK;
 }
 
-static void say_count(struct verdict *verdict, struct text *text, const char *what,
+static void say_times(struct verdict *verdict, struct text *text, const char *what,
                       uint64_t count) {
     text_format(text, "%s ", what);
     verdict->count = text->length;
@@ -88,7 +65,7 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
     uint64_t count = tally_ooms(tally);
     const struct vramgc_refusal *r = oom->refusal;
     const struct vramgc_site *site = who_asked(oom->record->file, r);
-    say_count(verdict, text, tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
+    say_times(verdict, text, tally_all_went_on(tally) ? "Memory was refused" : "OUT OF MEMORY",
               count);
     text_format(text, ", %sat %s", count > 1 ? "last " : "", show_clock(r->time_ns).text);
     verdict->clock_length = text->length - verdict->clock;
@@ -101,7 +78,7 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
         text_format(text, " by %s", who_name(site).text);
     if (r->total_bytes && !oom->of_context)
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
-    if (oom->record->file->device_count > 1 && oom->cause != CAUSE_HOST)
+    if (oom->record->file->device_count > 1 && oom->cause != VRAMGC_CAUSE_HOST)
         text_format(text, " on GPU %lu", (unsigned long)r->device);
     text_add(text, tally_all_went_on(tally)
                        ? ". The work went on at once without it, as PyTorch does "
@@ -111,46 +88,77 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
                                               : ".");
 }
 
-static void say_graphs(struct text *text, const struct oom *oom) {
-    uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
-    if (oom->cause != CAUSE_PRIVATE && oom->record->file->process.captures > 0 &&
-        oom->sum.idle_bytes >= max_u64(wanted, 1))
-        text_add(text, IDLE_GRAPHS_KEEP);
+/* ---- of an out-of-memory ---- */
+
+struct causes {
+    size_t counts[VRAMGC_CAUSES], sum;
+    bool prove_helps; /* against fragmentation, which is among them */
+};
+
+/* Only those count that the report calls an out-of-memory (is_told_with). */
+static struct causes count_causes(const struct tally *tally, const struct oom *told) {
+    struct causes causes = {0};
+    for (size_t i = 0; i < tally->count; i++)
+        for (size_t j = 0; j < tally->records[i]->refusal_count; j++) {
+            const struct stats_file *record = tally->records[i];
+            if (!is_told_with(told, record->refusals[j]))
+                continue;
+            enum vramgc_cause cause = cause_as_told(oom_of(record, record->refusals[j]).cause);
+            causes.counts[cause]++;
+            causes.sum++;
+            causes.prove_helps = causes.prove_helps || (cause == VRAMGC_CAUSE_FRAGMENTED &&
+                                                        record->file->needs_proof == 1);
+        }
+    return causes;
 }
 
-static void say_after(struct text *text, const struct tally *tally, const struct oom *oom) {
-    say_graphs(text, oom);
-    if (tally->failed_others > 0 && oom->refusal->reported)
-        text_format(text, " Other code was refused memory, too: %zux.", tally->failed_others);
-    if (tally->went_on > 0 && !tally_all_went_on(tally))
-        text_format(text, " %zu more %s refused, and the work went on at once without %s.",
-                    tally->went_on, tally->went_on == 1 ? "was" : "were",
-                    tally->went_on == 1 ? "it" : "them");
-    if (tally->failed_hosts > 0 && oom->cause != CAUSE_HOST)
-        text_format(text, " The host refused page-locked memory, too: %zux.", tally->failed_hosts);
-    if (tally->unseen_ooms == 0 && oom->refusal->reported &&
-        oom->sum.idle_bytes >= IDLE_TOLD_BYTES &&
-        stats_file_mode(oom->record->file) == MODE_COMPACT)
-        text_add(text, " PyTorch's message counts idle memory as free.");
+/* " This was the cause 2x, fragmentation 5x." Nothing where all were for that one. */
+static void say_other_causes(struct text *text, const struct causes *causes, const struct oom *told,
+                             uint64_t all) {
+    static const enum vramgc_cause order[] = {
+        VRAMGC_CAUSE_UNKNOWN, VRAMGC_CAUSE_FRAGMENTED, VRAMGC_CAUSE_POOL,
+        VRAMGC_CAUSE_PRIVATE, VRAMGC_CAUSE_FULL,       VRAMGC_CAUSE_GROWTH,
+        VRAMGC_CAUSE_PROCESS, VRAMGC_CAUSE_CODE,       VRAMGC_CAUSE_TOO_LARGE,
+        VRAMGC_CAUSE_DRIVER,  VRAMGC_CAUSE_LIMIT,      VRAMGC_CAUSE_RESERVED,
+        VRAMGC_CAUSE_HOST};
+    const enum vramgc_cause this = cause_as_told(told->cause);
+    if (causes->counts[this] == causes->sum)
+        return;
+    if (causes->sum < all) /* the list has room for no more */
+        text_format(text, " Of the latest %zu this", causes->sum);
+    else
+        text_add(text, " This");
+    text_format(text, " was the cause %zux", causes->counts[this]);
+    for (size_t i = 0; i < ARRAY_LENGTH(order); i++)
+        if (order[i] != this && causes->counts[order[i]])
+            text_format(text, ", %s %zux", cause_names[order[i]].name, causes->counts[order[i]]);
+    text_add(text, ".");
+}
+
+/* Known beside the one that is told. */
+static void add_tally(struct facts *facts, const struct tally *tally, const struct oom *told) {
+    bool reported = told->refusal->reported;
+    size_t gone_on = tally_all_went_on(tally) ? 0 : tally->went_on;
+    fact_if(facts,
+            tally->unseen_ooms == 0 && reported && told->sum.idle_bytes >= IDLE_TOLD_BYTES &&
+                stats_file_mode(told->record->file) == MODE_COMPACT,
+            MISCOUNTED);
+    fact_count(facts, "refused others", reported ? tally->failed_others : 0);
+    fact_count(facts, "gone on", gone_on);
+    fact_word(facts, "were", gone_on == 1 ? "was" : "were");
+    fact_word(facts, "them", gone_on == 1 ? "it" : "them");
+    fact_count(facts, "refused pages", told->cause != VRAMGC_CAUSE_HOST ? tally->failed_hosts : 0);
     if (tally->unseen_ooms > 0)
-        text_format(
-            text, " PyTorch's own counter says %s: it leaves out those that vramgc raised for it.",
-            show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
-}
-
-/* The file has no entry for it: an older one, or more than its list holds. */
-static void say_oom_alone(struct verdict *verdict, struct text *text, const struct tally *tally) {
-    say_count(verdict, text, "OUT OF MEMORY", tally_ooms(tally));
-    text_add(text, ". Nothing more is known of it.");
+        fact_word(facts, "its count", show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
 }
 
 /* Of the first process that there is something to say of. */
 static bool say_first(struct text *text, bool say(struct text *, const struct stats_file *),
-                      struct stats_file *const *records, size_t count) {
+                      const struct tally *tally) {
     size_t i = 0;
-    while (i < count && !say(text, records[i]))
+    while (i < tally->count && !say(text, tally->records[i]))
         i++;
-    return i < count;
+    return i < tally->count;
 }
 
 /* Before memory runs out, too. */
@@ -160,46 +168,55 @@ static bool say_growth(struct text *text, const struct stats_file *record) {
         struct oom_growth growth = growth_of(record, device);
         if (!growth.grows)
             continue;
-        text_add(text, text->length ? " " : "");
-        cause_say_growth(text, "Memory grows", record->file, device, &growth);
+        text_add(text, text->length ? " Memory grows: " : "Memory grows: ");
+        growth_say(text, record->file, device, &growth);
+        text_add(text, ".");
         return true;
     }
     return false;
 }
 
 /* On the card, and in RAM. */
-static void say_grows(struct text *what, struct text *todo, struct stats_file *const *records,
-                      size_t count) {
-    if (say_first(what, say_growth, records, count))
-        text_add(todo, CAUSE_FIND_KEPT);
-    if (say_first(what, host_growth_say, records, count))
-        say_first(todo, host_growth_say_todo, records, count);
+static void say_grows(struct text *what, struct text *todo, const struct tally *tally) {
+    if (say_first(what, say_growth, tally))
+        text_add(todo, FIND_WHAT_IS_KEPT);
+    if (say_first(what, host_growth_say, tally))
+        say_first(todo, host_growth_say_todo, tally);
 }
 
-static void explain(struct verdict *verdict, const struct tally *tally,
-                    struct stats_file *const *records, size_t count, struct text *note) {
+static void explain_oom(struct verdict *verdict, const struct tally *tally, struct text *note) {
     struct text what = TEXT_IN(verdict->what), sum = TEXT_IN(verdict->sum),
                 cause = TEXT_IN(verdict->cause), todo = TEXT_IN(verdict->todo);
-    if (!tally->failed_refusal) {
-        say_oom_alone(verdict, &what, tally);
+    struct facts facts;
+    if (!tally->failed_refusal) { /* an older file, or more than its list holds */
+        say_times(verdict, &what, "OUT OF MEMORY", tally_ooms(tally));
+        text_add(&what, ". Nothing more is known of it.");
         return;
     }
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
-    verdict->code = tally_all_went_on(tally) ? VERDICT_OK : code_of(oom.cause);
+    struct causes causes = count_causes(tally, &oom);
+    facts_of_oom(&facts, &oom);
+    add_tally(&facts, tally, &oom);
+    fact_if(&facts, causes.prove_helps, PROVE_HELPS);
     say_oom(verdict, &what, tally, &oom);
     cause_say_sum(&sum, &oom);
-    cause_say(&cause, &oom);
-    other_ooms_say(&cause, records, count, &oom, tally_ooms(tally));
-    if (verdict->code == VERDICT_OK && any_grows(records, count)) {
-        verdict->code = VERDICT_GROWS;
-        say_grows(&what, &todo, records, count);
+    sentences_say(&cause, SAY_WHY, &facts);
+    say_other_causes(&cause, &causes, &oom, tally_ooms(tally));
+    if (!tally_all_went_on(tally)) {
+        verdict->oom = oom.cause;
+    } else if (any_grows(tally)) {
+        verdict->kind = VERDICT_GROWS;
+        say_grows(&what, &todo, tally);
     } else {
-        cause_say_todo(&todo, &oom);
-        other_ooms_say_todo(&todo, records, count, &oom);
+        verdict->kind = VERDICT_OK;
     }
-    say_after(note, tally, &oom);
+    if (verdict->kind != VERDICT_GROWS)
+        sentences_say(&todo, SAY_TODO, &facts);
+    sentences_say(note, SAY_NOTE, &facts);
     crash_say(note, tally->crashed);
 }
+
+/* ---- of a run in which none was ---- */
 
 static void say_highest(struct text *text, const struct tally *tally) {
     const struct vramgc_device_stats *highest = &tally->highest->stats;
@@ -227,97 +244,37 @@ static void say_fine(struct text *text, const struct tally *tally) {
     text_add(text, ".");
 }
 
-/* From 2.13 on PyTorch writes a warning for each request that the card refused, where segments are
- * expandable: whoever reads it shall know that it is no fault of its own. */
-#define WARNING " PyTorch's warning \"mapping failed with OOM\" "
-
-static bool is_warned_of(const struct stats_file *record) {
-    return record && stats_file_torch_from(record->file, 13) &&
-           stats_file_is_expandable(record->file);
-}
-
-static void say_warning(struct text *text, const struct tally *tally) {
-    if (!is_warned_of(tally->failed_in))
-        return;
-    struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
-    if (oom.of_pytorch && oom.cause != CAUSE_LIMIT && oom.cause != CAUSE_HOST)
-        text_add(text, WARNING "tells of the same, and of no other fault.");
-}
-
-static void say_granted(struct text *text, const struct tally *tally) {
-    bool warned = !tally->failed_in && is_warned_of(tally->highest_in);
-    text_format(text, " %s refused %s granted when asked again%s.", show_count(tally->granted).text,
-                tally->granted < 2 ? "request was" : "requests were",
-                warned ? ":" WARNING "means no more" : "");
-}
-
-/* More than ever was there can go back in all: some had come back meanwhile. */
-static void say_reclaims(struct text *text, const struct tally *tally) {
-    struct figure once = show_bytes(tally->most_net_bytes),
-                  in_all = show_bytes(to_u64(tally->reclaimed_bytes));
-    if (tally->reclaimed_bytes > 0) {
-        text_add(text, " vramgc gave back ");
-        if (!tally->most_net_bytes)
-            text_format(text, "%s, and each time as much came back meanwhile", in_all.text);
-        else if (strcmp(once.text, in_all.text) != 0)
-            text_format(text, "up to %s at a time, %s in all as memory came and went", once.text,
-                        in_all.text);
-        else
-            text_add(text, once.text);
-        text_format(text, ". That took %s.", show_time(to_u64(tally->reclaim_ns)).text);
-    }
-    if (tally->would_reclaims > 0)
-        text_format(text, " Mode observe: flush would have given memory back %s time%s.",
-                    show_count(to_u64(tally->would_reclaims)).text,
-                    tally->would_reclaims < 2 ? "" : "s");
-    if (tally->granted > 0)
-        say_granted(text, tally);
-    say_warning(text, tally);
-}
-
-/* Where the card was nearly full, or too small: there what one short time needed beyond all else is
- * what mattered. */
-static void say_short_peak(struct text *text, const struct tally *tally) {
-    const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */
-    if (!tally->highest)
-        return;
-    struct derived used = derived_figure(DERIVED_utilisation_peak_percent, tally->highest);
-    struct short_peak peak = short_peak_of(tally->highest, tally->highest_in->elapsed_ns);
-    if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
-        return;
-    const struct vramgc_site *site =
-        who_works_at_peak(tally->highest_in->file, tally->highest, &peak);
-    text_format(text, " The peak was short: %s were live around %s, %s at most in all other time",
-                show_bytes(peak.live_bytes).text, show_clock(peak.time_ns).text,
-                show_bytes(peak.else_bytes).text);
-    if (site)
-        text_format(text, "; the largest part beside models was of %s%s%s", who_name(site).text,
-                    *site->phase ? ", " : "", site->phase);
-    text_add(text, ".");
-}
-
 /* Where memory ran out who had it then, where it did not who had it at the peak. */
 static void say_most(struct text *text, const struct tally *tally) {
     if (!tally->failed_in)
         who_say_most(text, tally->highest_in, tally->highest, false);
-    else if (tally->failed_refusal->cause != VRAMGC_REFUSAL_HOST)
+    else if (tally->failed_refusal->cause != VRAMGC_CAUSE_HOST)
         who_say_most(text, tally->failed_in, oom_of(tally->failed_in, tally->failed_refusal).device,
                      true);
 }
 
-static void judge_fine(struct verdict *verdict, const struct tally *tally,
-                       struct stats_file *const *records, size_t count) {
+static void say_why_crashed(struct text *text, const struct tally *tally) {
+    struct facts facts;
+    if (!tally->crashed)
+        return;
+    facts_of_crash(&facts, tally->crashed);
+    sentences_say(text, SAY_WHY, &facts);
+}
+
+static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
     if (!tally->crashed) /* else that comes first */
-        say_grows(&what, &todo, records, count);
+        say_grows(&what, &todo, tally);
     say_fine(&what, tally);
     if (tally->crashed)
-        say_grows(&what, &todo, records, count);
-    crash_say_cause(&cause, tally->crashed);
-    if (!cause.length && verdict->code == VERDICT_IDLE) {
-        idle_say(&cause, tally);
-        idle_say_todo(&todo, tally);
+        say_grows(&what, &todo, tally);
+    say_why_crashed(&cause, tally);
+    if (!cause.length && verdict->kind == VERDICT_IDLE) {
+        struct facts facts;
+        facts_of_idle(&facts, tally, false);
+        sentences_say(&cause, SAY_WHY, &facts);
+        sentences_say(&todo, SAY_TODO, &facts);
     }
 }
 
@@ -326,7 +283,7 @@ static void say_unknown(struct verdict *verdict, const struct tally *tally) {
     crash_say(&what, tally->crashed);
     text_format(&what, "%sThe program used CUDA, but vramgc saw no memory of PyTorch's allocator.",
                 what.length ? " " : "");
-    crash_say_cause(&cause, tally->crashed);
+    say_why_crashed(&cause, tally);
 }
 
 size_t verdict_record(struct stats_file *const *records, size_t count) {
@@ -348,45 +305,41 @@ static bool is_same_run(const struct vramgc_file *a, const struct vramgc_file *b
                : a->pid == b->pid || a->pid == b->parent_pid || b->pid == a->parent_pid;
 }
 
-static bool say_giver(struct text *text, const struct stats_file *record) {
-    char words[200];
-    struct text giver = TEXT_IN(words);
-    bool any = shared_card_say_giver(&giver, record->file);
-    if (any)
-        text_format(text, " The program %s.", words);
-    return any;
+/* Idle memory is told of here where the verdict is another one. */
+static void say_beside(struct text *note, const struct verdict *verdict,
+                       const struct tally *tally) {
+    bool oom = verdict->kind == VERDICT_OOM;
+    bool growth_told = verdict->kind == VERDICT_GROWS || verdict->kind == VERDICT_CRASHED;
+    struct facts run, idle;
+    facts_of_run(&run, tally);
+    fact_if(&run, oom && verdict->oom == VRAMGC_CAUSE_GROWTH, GROWTH_TOLD);
+    facts_begin(&idle, 0);
+    if (tally->highest)
+        facts_of_idle(&idle, tally, oom && verdict->oom == VRAMGC_CAUSE_POOL);
+    sentences_say(note, SAY_NOTE, &run);
+    if (verdict->kind != VERDICT_IDLE)
+        sentences_say(note, SAY_NOTE, &idle);
+    if (!growth_told)
+        say_first(note, host_growth_say_all, tally);
+    sentences_say(note, SAY_LAST, &run);
+    sentences_say(note, SAY_LAST, &idle);
 }
 
 /* All of them are of one run; beside it there are so many of others. */
-static struct verdict verdict_of_run(struct stats_file *const *records, size_t count,
-                                     size_t others) {
-    struct tally tally = tally_of(records, count);
-    struct verdict verdict = {.code = judge(&tally, records, count),
-                              .ran_out = tally.failed_in && !tally_all_went_on(&tally)};
-    struct text note = TEXT_IN(verdict.note);
-    if (verdict.code == VERDICT_NONE)
+static struct verdict verdict_of_run(const struct tally *tally, size_t others) {
+    struct verdict verdict = {.kind = kind_of_run(tally),
+                              .ran_out = tally->failed_in && !tally_all_went_on(tally)};
+    struct text note = TEXT_IN(verdict.note), most = TEXT_IN(verdict.most);
+    if (verdict.kind == VERDICT_NONE)
         text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");
-    else if (verdict.code == VERDICT_UNKNOWN)
-        say_unknown(&verdict, &tally);
-    else if (verdict.code == VERDICT_FULL)
-        explain(&verdict, &tally, records, count, &note);
+    else if (verdict.kind == VERDICT_UNKNOWN)
+        say_unknown(&verdict, tally);
+    else if (verdict.kind == VERDICT_OOM)
+        explain_oom(&verdict, tally, &note);
     else
-        judge_fine(&verdict, &tally, records, count);
-    if (tally.impossible)
-        text_add(&note, " The program asked to share PyTorch's memory with another process, or to "
-                        "map it at a second place: mode compact cannot, --mode flush can.");
-    struct text most = TEXT_IN(verdict.most);
-    say_most(&most, &tally);
-    say_reclaims(&note, &tally);
-    say_first(&note, say_giver, records, count);
-    if (verdict.code != VERDICT_GROWTH) /* whose peak is where it ended */
-        say_short_peak(&note, &tally);
-    idle_say_note(&note, &tally, verdict.code == VERDICT_IDLE, verdict.code == VERDICT_POOL);
-    if (verdict.code != VERDICT_GROWS && verdict.code != VERDICT_CRASHED)
-        say_first(&note, host_growth_say_all, records, count);
-    say_first(&note, pinned_say, records, count);
-    say_first(&note, needless_say, records, count);
-    idle_say_unproven(&note, &tally);
+        judge_fine(&verdict, tally);
+    say_most(&most, tally);
+    say_beside(&note, &verdict, tally);
     if (others > 0)
         text_format(&note, " Processes of other runs, of which this says nothing: %zu.", others);
     memmove(verdict.note, verdict.note + strspn(verdict.note, " "),
@@ -400,7 +353,8 @@ struct verdict verdict_of(struct stats_file *const *records, size_t count) {
     for (size_t i = 0; of_run && i < count; i++)
         if (i == told || is_same_run(records[told]->file, records[i]->file))
             of_run[together++] = records[i];
-    struct verdict verdict = verdict_of_run(of_run, together, count - together);
+    struct tally tally = tally_of(of_run, together);
+    struct verdict verdict = verdict_of_run(&tally, count - together);
     verdict.record = told;
     free(of_run);
     return verdict;

@@ -79,7 +79,7 @@ static bool has_folder(const struct vramgc_file *file, const char *folder) {
     return false;
 }
 
-/* What the program was started with says more than what it has loaded. */
+/* The command line says more than the files that were loaded. */
 const struct webui *webui_of(const struct vramgc_file *file) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
         if (program_has_word(file, signs[i].word))

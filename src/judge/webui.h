@@ -19,8 +19,8 @@ struct webui {
 /* Never NULL: of a program that is none of them, what holds for scripts. */
 const struct webui *webui_of(const struct vramgc_file *file);
 
-/* What has it move more models to the host's memory than the options that it was given; NULL:
- * nothing. */
+/* Its option that moves more models to the host's memory than those that it was given do; NULL:
+ * there is none. */
 const char *webui_offload(const struct vramgc_file *file);
 
 /* "Pin less", and in parentheses what does that, if it was not given already. */

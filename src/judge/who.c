@@ -88,7 +88,7 @@ const struct vramgc_site *who_asked(const struct vramgc_file *file,
     return known ? &file->sites[refusal->site - 1] : NULL;
 }
 
-/* Whether the owner ever had as much, or nearly, when the peak was not. A point holds until the
+/* The owner had as much, or nearly, at a time that was not the peak. A point holds until the
  * next one. */
 static bool has_it_elsewhere(const struct vramgc_device *device, const struct vramgc_owner *owner,
                              const struct short_peak *peak) {
@@ -168,11 +168,11 @@ static uint64_t highest_live(const struct vramgc_device *device) {
 }
 
 /* A point has what was seen since the one before, and until the next. */
-static uint64_t start_of(const struct vramgc_device *device, uint64_t i) {
+static uint64_t sample_start(const struct vramgc_device *device, uint64_t i) {
     return i > 0 ? device->samples[i - 1].time_ns : 0;
 }
 
-static uint64_t end_of(const struct vramgc_device *device, uint64_t i) {
+static uint64_t sample_end(const struct vramgc_device *device, uint64_t i) {
     return i + 1 < device->sample_count ? device->samples[i + 1].time_ns
                                         : device->samples[i].time_ns;
 }
@@ -181,7 +181,7 @@ static uint64_t most_elsewhere(const struct vramgc_device *device, uint64_t from
                                uint64_t until_ns) {
     uint64_t most = 0;
     for (uint64_t i = 0; i < device->sample_count; i++)
-        if (end_of(device, i) <= from_ns || start_of(device, i) >= until_ns)
+        if (sample_end(device, i) <= from_ns || sample_start(device, i) >= until_ns)
             most = max_u64(most, device->samples[i].allocated_bytes);
     return most;
 }
@@ -192,8 +192,8 @@ struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t ela
     uint64_t highest = highest_live(device), side_ns = elapsed_ns / SIDE;
     struct short_peak peak = {.time_ns = device->samples[highest].time_ns,
                               .live_bytes = device->samples[highest].allocated_bytes};
-    peak.from_ns = minus_u64(start_of(device, highest), side_ns);
-    peak.until_ns = end_of(device, highest) + side_ns;
+    peak.from_ns = minus_u64(sample_start(device, highest), side_ns);
+    peak.until_ns = sample_end(device, highest) + side_ns;
     peak.else_bytes = most_elsewhere(device, peak.from_ns, peak.until_ns);
     uint64_t more = minus_u64(peak.live_bytes, peak.else_bytes);
     peak.stands_alone = more >= max_u64(LEAST_MORE_BYTES, peak.live_bytes / LEAST_PART) &&

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "read/stats_file.h"
 
-/* Whether the highest live memory was that of one short time: a load of LoRAs, the decoding of one
+/* The highest live memory was that of one short time: a load of LoRAs, the decoding of one
  * large image. What it needed beyond all else is what a smaller card lacks. It knows neither
  * functions nor jobs: the timeline will do. */
 struct short_peak {
@@ -45,7 +45,7 @@ struct who_stack {
 bool who_stack(const struct vramgc_file *file, const struct vramgc_owners *owners,
                const struct vramgc_owners *calls, size_t number, struct who_stack *stack);
 
-/* Whether both are the same function, perhaps of two programs, and part of the same. */
+/* Both are the same function, perhaps of two programs, and part of the same. */
 bool who_is_same(const struct vramgc_site *a, const struct vramgc_site *b);
 
 /* The place that asked for what was refused; NULL: not known. */
@@ -81,7 +81,7 @@ const char *library_name(const struct vramgc_file *file, uint64_t index);
  * did, or it is not known. */
 const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device);
 
-/* Whether what the library held is worth a line beside what all of them did. */
+/* The library held enough to be worth a line beside all of them. */
 bool library_shows(const struct vramgc_device *device, uint64_t index);
 
 /* ---- how a program shared its card, in words ---- */

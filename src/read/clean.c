@@ -183,7 +183,7 @@ static bool is_after(const struct vramgc_refusal *refusal, size_t index, uint64_
 
 /* Not of the host's memory. More than was ever held was not held then: the file is damaged. */
 static bool is_of_card(const struct vramgc_refusal *refusal, const struct vramgc_device *device) {
-    return refusal->total_bytes && refusal->cause != VRAMGC_REFUSAL_HOST &&
+    return refusal->total_bytes && refusal->cause != VRAMGC_CAUSE_HOST &&
            refusal->held_bytes <= device->stats.held_bytes.peak;
 }
 

@@ -46,19 +46,6 @@ const char *stats_file_reason_name(uint32_t reason) {
     return word_of(names, ARRAY_LENGTH(names), reason);
 }
 
-const char *stats_file_cause_name(uint32_t cause) {
-    static const char *const names[VRAMGC_REFUSAL_CAUSES] = {
-        [VRAMGC_REFUSAL_UNKNOWN] = "unknown",
-        [VRAMGC_REFUSAL_FULL] = "full",
-        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmented",
-        [VRAMGC_REFUSAL_ROUNDED] = "rounded",
-        [VRAMGC_REFUSAL_DRIVER] = "driver",
-        [VRAMGC_REFUSAL_LIMIT] = "limit",
-        [VRAMGC_REFUSAL_HOST] = "host",
-    };
-    return word_of(names, ARRAY_LENGTH(names), cause);
-}
-
 const char *stats_file_hook_name(const struct vramgc_file *file, uint32_t hook) {
     return hook < file->hook_count ? file->hooks[hook].name : NULL;
 }

@@ -81,7 +81,6 @@ const char *stats_file_state_name(enum process_state state);
 /* Words for the numbers in the file; NULL for a number that this version does not know. */
 const char *stats_file_action_name(uint32_t kind);
 const char *stats_file_reason_name(uint32_t reason);
-const char *stats_file_cause_name(uint32_t cause);
 
 /* The function of hooks.def that was called; NULL: not known. */
 const char *stats_file_hook_name(const struct vramgc_file *file, uint32_t hook);

@@ -13,7 +13,7 @@ static const struct vramgc_refusal *latest_refusal(const struct stats_file *reco
     const struct vramgc_refusal *latest = NULL;
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = record->refusals[i];
-        if (refusal->device == index && !refusal->granted && refusal->cause != VRAMGC_REFUSAL_HOST)
+        if (refusal->device == index && !refusal->granted && refusal->cause != VRAMGC_CAUSE_HOST)
             latest = refusal_to_tell(latest, refusal);
     }
     return latest;

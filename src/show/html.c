@@ -89,8 +89,8 @@ static void page_from(const struct page *page) {
     fprintf(page->out, "; vramgc %s", VRAMGC_VERSION);
 }
 
-static const char *colour_of(enum verdict_code code) {
-    switch (code) {
+static const char *colour_of(enum verdict_kind kind) {
+    switch (kind) {
     case VERDICT_OK:
         return "good";
     case VERDICT_GROWS: /* though it had room so far */
@@ -115,7 +115,7 @@ static void write_term(FILE *out, const char *name, const char *class, const cha
 static void page_verdict(const struct page *page) {
     const struct verdict *verdict = &page->verdict;
     fprintf(page->out, "<div class=\"verdict %s\" id=\"verdict\" data-process=\"%zu\">\n",
-            colour_of(verdict->code), verdict->record);
+            colour_of(verdict->kind), verdict->record);
     html_element(page->out, "p class=\"what\"", verdict->what);
     fputs("\n<dl>\n", page->out);
     write_term(page->out, "Cause", "dd", verdict->cause);

@@ -3,6 +3,7 @@
 #include "show/html_tables.h"
 #include "show/device_table.h"
 #include "show/summary.h"
+#include "judge/cause.h"
 #include "judge/who.h"
 #include "base/base.h"
 
@@ -246,7 +247,7 @@ static void html_refusals(FILE *out, const struct stats_file *record, size_t num
                  CELLS(show_unit(UNIT_ID, r->device).text, show_bytes(r->request_bytes).text,
                        show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
                        show_bytes(r->allocated_bytes).text, show_bytes(r->largest_hole_bytes).text,
-                       summary_why(record, r), granted_word(r), hook ? hook : "", who));
+                       refusal_why(record, r), granted_word(r), hook ? hook : "", who));
     }
     close_table(&table);
 }

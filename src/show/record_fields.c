@@ -1,6 +1,7 @@
 /* record_fields.c: see record_fields.h. It says what a field is called and means, and not how a
  * format writes it. */
 #include "show/record_fields.h"
+#include "judge/cause.h"
 #include "judge/who.h"
 #include "read/derived.h"
 #include "base/base.h"
@@ -89,7 +90,7 @@ FIELDS_OF(
     emit_text(emit, "cause",
               "unknown, full, fragmented, rounded, driver (refused although free), "
               "limit (PyTorch asked nobody), host (memory of the host)",
-              stats_file_cause_name(r->cause));
+              r->cause < VRAMGC_CAUSES_SEEN ? cause_names[r->cause].seen : NULL);
     emit_bool(emit, "granted", "the caller asked again and got it", r->granted == 1);
     emit_number(emit, "request_bytes", UNIT_BYTES, "asked for", r->request_bytes);
     emit_number(emit, "free_bytes", UNIT_BYTES, "of the device", r->free_bytes);

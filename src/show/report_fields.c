@@ -340,7 +340,7 @@ static void verdict_fields(struct emit *emit, const struct verdict *verdict) {
         emit, "code",
         "none, unknown, ok, grows, idle, crashed; of an out-of-memory: fragmentation, full, limit, "
         "pool, private_pool, growth, other_process, other_code, too_large, driver, host_memory",
-        verdict_name(verdict->code));
+        verdict_name(verdict));
     emit_text(emit, "text", "in words", words);
     emit_text(emit, "what", "what happened", verdict->what);
     emit_text(emit, "sum", "who had the card when memory was refused", verdict->sum);

@@ -257,22 +257,6 @@ static void list_actions(FILE *out, const struct stats_file *record,
             list_action(out, record->actions[i], observed);
 }
 
-/* A request that was granted when asked again lacked little; else as the verdict names it. */
-const char *summary_why(const struct stats_file *record, const struct vramgc_refusal *refusal) {
-    static const char *const why[VRAMGC_REFUSAL_CAUSES] = {
-        [VRAMGC_REFUSAL_FULL] = "not enough memory",
-        [VRAMGC_REFUSAL_FRAGMENTED] = "fragmentation",
-        [VRAMGC_REFUSAL_ROUNDED] = "rounded up",
-        [VRAMGC_REFUSAL_DRIVER] = "free, and refused",
-    };
-    uint32_t cause = refusal->cause;
-    if (!refusal->granted)
-        return cause_name(oom_of(record, refusal).cause);
-    if (cause == VRAMGC_REFUSAL_FRAGMENTED && stats_file_mode(record->file) == MODE_COMPACT)
-        return "idle memory"; /* whose pieces are no harm there */
-    return cause < ARRAY_LENGTH(why) && why[cause] ? why[cause] : "not known";
-}
-
 static void write_asker(FILE *out, const struct vramgc_site *site) {
     enum { BEFORE = 14 };
     if (!site)
@@ -296,7 +280,7 @@ static void list_refusals(FILE *out, const struct stats_file *record,
         summary_line(out, "         %-9s %-3lu %8s %8s %10s %s%s", show_clock(r->time_ns).text,
                      (unsigned long)r->device, show_bytes(r->request_bytes).text,
                      show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
-                     summary_why(record, r), r->granted ? "; got later" : "");
+                     refusal_why(record, r), r->granted ? "; got later" : "");
         write_asker(out, who_asked(record->file, r));
     }
 }
@@ -401,13 +385,11 @@ void summary_command(FILE *out, const char *command, struct stats_file *const *r
 }
 
 /* Idle memory, and what becomes of it, is all in which two modes differ. */
-static bool differs_by_mode(enum verdict_code code) {
-    static const bool differs[VERDICT_CODES] = {
-        [VERDICT_NONE] = true,          [VERDICT_UNKNOWN] = true, [VERDICT_OK] = true,
-        [VERDICT_IDLE] = true,          [VERDICT_POOL] = true,    [VERDICT_PRIVATE] = true,
-        [VERDICT_FRAGMENTATION] = true, [VERDICT_CRASHED] = true,
-    };
-    return differs[code];
+static bool differs_by_mode(const struct verdict *verdict) {
+    if (verdict->kind == VERDICT_OOM)
+        return verdict->oom == VRAMGC_CAUSE_FRAGMENTED || verdict->oom == VRAMGC_CAUSE_POOL ||
+               verdict->oom == VRAMGC_CAUSE_PRIVATE;
+    return verdict->kind != VERDICT_GROWS;
 }
 
 static void write_next(FILE *out, struct stats_file *const *records, size_t count,
@@ -416,7 +398,7 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
     fputc('\n', out);
     summary_command(out, "Details  vramgc report --all", records, count);
     summary_command(out, "Picture  vramgc report --open", records, count);
-    if (differs_by_mode(verdict->code))
+    if (differs_by_mode(verdict))
         fprintf(out, "Compare  run again with --mode %s, then: vramgc diff\n",
                 observed ? "auto" : "observe");
 }

@@ -39,9 +39,6 @@ char *summary_text(struct stats_file *const *records, size_t count);
 /* How the process ended, in words: "exit 0". */
 struct figure summary_end(const struct stats_file *record);
 
-/* Why a request was refused, in words. */
-const char *summary_why(const struct stats_file *record, const struct vramgc_refusal *refusal);
-
 /* " (PID)" of the program that lacked the memory; empty: a library of this one did, or nobody. */
 struct figure asker_pid(const struct vramgc_action *action);
 

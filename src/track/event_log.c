@@ -94,7 +94,7 @@ static void write_noted(enum option_log level, const struct noted *noted) {
     struct text text = TEXT_IN(line);
     if (noted->count == 0)
         return;
-    if (noted->latest.cause == VRAMGC_REFUSAL_HOST)
+    if (noted->latest.cause == VRAMGC_CAUSE_HOST)
         say_host_refusal(&text, &noted->latest);
     else
         say_refusal(&text, &noted->latest);

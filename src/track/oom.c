@@ -22,12 +22,12 @@ static uint32_t refusal_cause(const struct vramgc_refusal *refusal, uint64_t wan
     uint64_t there_bytes = refusal->free_bytes + refusal->idle_bytes;
     uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
     if (!refusal->total_bytes) /* it was never read */
-        return VRAMGC_REFUSAL_UNKNOWN;
+        return VRAMGC_CAUSE_UNKNOWN;
     if (refusal->free_bytes >= steps * step_bytes)
-        return VRAMGC_REFUSAL_DRIVER;
+        return VRAMGC_CAUSE_DRIVER;
     if (there_bytes < wanted_bytes)
-        return VRAMGC_REFUSAL_FULL;
-    return there_bytes < steps * step_bytes ? VRAMGC_REFUSAL_ROUNDED : VRAMGC_REFUSAL_FRAGMENTED;
+        return VRAMGC_CAUSE_FULL;
+    return there_bytes < steps * step_bytes ? VRAMGC_CAUSE_ROUNDED : VRAMGC_CAUSE_FRAGMENTED;
 }
 
 /* Bytes that this process holds without need. */
@@ -61,7 +61,7 @@ static void note_as_seen(struct device *device) {
 static void tell_as_seen(struct vramgc_refusal *refusal) {
     const struct thread_oom *oom = &thread_state.oom;
     struct device *device = device_if_ready(refusal->device);
-    if (refusal->cause != VRAMGC_REFUSAL_DRIVER || !device || !device_vm(device))
+    if (refusal->cause != VRAMGC_CAUSE_DRIVER || !device || !device_vm(device))
         return;
     refusal->free_bytes = oom->seen_free_bytes;
     refusal->idle_bytes = oom->seen_idle_bytes;
@@ -259,7 +259,7 @@ void oom_at_context(unsigned index) {
         .time_ns = store_age_ns(),
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .device = index,
-        .cause = VRAMGC_REFUSAL_FULL,
+        .cause = VRAMGC_CAUSE_FULL,
         .hook = ID_cuDevicePrimaryCtxRetain,
         .reported = VRAMGC_REPORTED,
     });
@@ -279,7 +279,7 @@ void oom_at_host(enum real_id id, uint64_t bytes) {
         .total_bytes = host.total_bytes,
         .held_bytes = figure_get(&device->out->stats.pinned_bytes.current),
         .device = device_index(device),
-        .cause = VRAMGC_REFUSAL_HOST,
+        .cause = VRAMGC_CAUSE_HOST,
         .hook = (uint32_t)id,
         .stack = stack_note(0),
     };
@@ -356,7 +356,7 @@ void oom_reported(struct device *device, uint64_t bytes) {
         return;
     }
     struct vramgc_refusal of_pytorch = describe_refusal(device, REAL_COUNT, bytes);
-    of_pytorch.cause = VRAMGC_REFUSAL_LIMIT;
+    of_pytorch.cause = VRAMGC_CAUSE_LIMIT;
     of_pytorch.reported = VRAMGC_REPORTED;
     of_pytorch.sequence = store_refusal(&of_pytorch);
     became_error(&of_pytorch);

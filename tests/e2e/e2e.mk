@@ -3,7 +3,7 @@
 # mode (modes.bats). Needs no GPU.
 
 E2E := $(BUILD)/e2e
-E2E_FILE := $(wildcard tests/e2e/make_file*.[ch]) include/vramgc_format.h src/stats.def
+E2E_FILE := $(wildcard tests/e2e/make_file*.[ch]) include/vramgc_format.h src/stats.def src/causes.def
 
 $(E2E)/make_file: $(E2E_FILE) src/base/clock.c
 	@mkdir -p $(@D)

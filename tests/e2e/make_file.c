@@ -37,9 +37,9 @@ static void add_who_over_time(struct vramgc_file *file) {
 static void fragmented(struct vramgc_file *file) {
     plain(file);
     add_stack(file);
-    add_refusal(file, 3451 * SECOND, VRAMGC_REFUSAL_FRAGMENTED, 0);
-    add_refusal(file, 3835 * SECOND, VRAMGC_REFUSAL_FRAGMENTED, 1);
-    add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    add_refusal(file, 3451 * SECOND, VRAMGC_CAUSE_FRAGMENTED, 0);
+    add_refusal(file, 3835 * SECOND, VRAMGC_CAUSE_FRAGMENTED, 1);
+    add_refusal(file, 4149 * SECOND, VRAMGC_CAUSE_FULL, 0);
     add_mark(file, 100 * SECOND, "model \"SDXL\" loaded \xc3\xa9");
     add_job(file, 200 * SECOND, 6 * GIB);
     add_job(file, 300 * SECOND, 6 * GIB);
@@ -72,8 +72,8 @@ static void rests(struct vramgc_file *file) {
 
 static void full(struct vramgc_file *file) {
     plain(file);
-    add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
-    add_refusal(file, 4150 * SECOND, VRAMGC_REFUSAL_ROUNDED, 0);
+    add_refusal(file, 4149 * SECOND, VRAMGC_CAUSE_FULL, 0);
+    add_refusal(file, 4150 * SECOND, VRAMGC_CAUSE_ROUNDED, 0);
     file->devices[0].stats.ooms = 2;
     file->end = VRAMGC_END_UNKNOWN;
 }
@@ -81,7 +81,7 @@ static void full(struct vramgc_file *file) {
 /* A memory fraction: PyTorch is out of memory, and nobody has refused it any. */
 static void limit(struct vramgc_file *file) {
     plain(file);
-    add_refusal(file, 4100 * SECOND, VRAMGC_REFUSAL_LIMIT, 0);
+    add_refusal(file, 4100 * SECOND, VRAMGC_CAUSE_LIMIT, 0);
     file->devices[0].stats.ooms = 3;
 }
 
@@ -100,8 +100,8 @@ static void pile(struct vramgc_file *file) {
 /* Another process came after the first of two errors. */
 static void process_later(struct vramgc_file *file) {
     plain(file);
-    add_refusal(file, 4100 * SECOND, VRAMGC_REFUSAL_FULL, 0);
-    add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    add_refusal(file, 4100 * SECOND, VRAMGC_CAUSE_FULL, 0);
+    add_refusal(file, 4149 * SECOND, VRAMGC_CAUSE_FULL, 0);
     struct vramgc_device *device = &file->devices[0];
     device->stats.ooms = 2;
     device->neighbours.time_ns = 4150 * SECOND;
@@ -125,7 +125,7 @@ static void other_card_small(struct vramgc_file *file) {
 /* Some of it, and one refusal beside it. */
 static void limit_and_full(struct vramgc_file *file) {
     limit(file);
-    add_refusal(file, 4149 * SECOND, VRAMGC_REFUSAL_FULL, 0);
+    add_refusal(file, 4149 * SECOND, VRAMGC_CAUSE_FULL, 0);
 }
 
 static void two_devices(struct vramgc_file *file) {
@@ -301,7 +301,7 @@ static void short_peak(struct vramgc_file *file) {
     for (uint64_t i = 0; i < device->sample_count; i++)
         device->samples[i].allocated_bytes = i == 50 ? 7168 * MIB : 6 * GIB;
     for (uint32_t i = 0; i < 3; i++)
-        add_refusal(file, SECOND, i < 2 ? VRAMGC_REFUSAL_FULL : VRAMGC_REFUSAL_ROUNDED, i < 2);
+        add_refusal(file, SECOND, i < 2 ? VRAMGC_CAUSE_FULL : VRAMGC_CAUSE_ROUNDED, i < 2);
     add_owners(file);
     strcpy(file->sites[0].phase, "model move");
     strcpy(file->sites[0].function, "forward_comfy_cast_weights");
@@ -335,7 +335,7 @@ static void vae_rounded(struct vramgc_file *file) {
 static void vae(struct vramgc_file *file) {
     vae_rounded(file);
     for (uint64_t i = 0; i < file->refusals_written; i++)
-        file->refusals[i].cause = VRAMGC_REFUSAL_FULL;
+        file->refusals[i].cause = VRAMGC_CAUSE_FULL;
 }
 
 /* Other code than PyTorch's cache asks, and who it was is known. */

@@ -137,8 +137,8 @@ void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cause, uin
         (struct vramgc_refusal){.sequence = number + 1,
                                 .time_ns = time_ns,
                                 .request_bytes = 1536 * MIB,
-                                .free_bytes = (cause == VRAMGC_REFUSAL_ROUNDED ? 1538 : 700) * MIB,
-                                .idle_bytes = cause == VRAMGC_REFUSAL_FRAGMENTED ? 4 * GIB : 0,
+                                .free_bytes = (cause == VRAMGC_CAUSE_ROUNDED ? 1538 : 700) * MIB,
+                                .idle_bytes = cause == VRAMGC_CAUSE_FRAGMENTED ? 4 * GIB : 0,
                                 .holes = 5,
                                 .hole_bytes = 2200 * MIB,
                                 .largest_hole_bytes = 1100 * MIB,
@@ -151,7 +151,7 @@ void add_refusal(struct vramgc_file *file, uint64_t time_ns, uint32_t cause, uin
                                 .cause = cause,
                                 .granted = granted,
                                 .stack = file->stack_count > 0};
-    file->devices[0].stats.refusals += cause != VRAMGC_REFUSAL_LIMIT;
+    file->devices[0].stats.refusals += cause != VRAMGC_CAUSE_LIMIT;
 }
 
 void add_mark(struct vramgc_file *file, uint64_t time_ns, const char *label) {

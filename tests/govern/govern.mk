@@ -6,7 +6,7 @@
 
 GOVERN_PYTHON ?= build/venv/bin/python
 
-build/govern/show: tests/govern/show.c include/vramgc_format.h src/stats.def
+build/govern/show: tests/govern/show.c include/vramgc_format.h src/stats.def src/causes.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -Wall -Wextra -Wconversion -Werror -Iinclude -Isrc $< -o $@
 

@@ -58,7 +58,7 @@ static struct vramgc_refusal *run_out(void) {
     *refusal = (struct vramgc_refusal){.sequence = 1,
                                        .request_bytes = 64 * MIB,
                                        .total_bytes = 1000 * MIB,
-                                       .cause = VRAMGC_REFUSAL_FULL,
+                                       .cause = VRAMGC_CAUSE_FULL,
                                        .reported = VRAMGC_REPORTED};
     self.record.refusals[self.record.refusal_count++] = refusal;
     self.file.devices[0].stats.ooms++;

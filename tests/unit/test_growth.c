@@ -209,8 +209,8 @@ static void models_that_come_now_and_then_are_growth(void **state) {
 static const char *said(void) {
     static char words[200];
     struct text text = TEXT_IN(words);
-    growers_say(&text, &self.file, device, 6 * GIB);
-    return words;
+    growth_say(&text, &self.file, device, &(struct oom_growth){.latest_bytes = 6 * GIB});
+    return words + strlen("+6.0 GiB, to 6.0 GiB");
 }
 
 /* The function, else what several have in common, else nobody. */

@@ -19,6 +19,8 @@ UNIT_growth = src/track/owners.c $(UNIT_JUDGE)
 UNIT_LINK_growth = $(UNIT_LINK_JUDGE)
 UNIT_alert = $(UNIT_JUDGE)
 UNIT_LINK_alert = $(UNIT_LINK_JUDGE)
+UNIT_sentences = tests/unit/case.c $(UNIT_JUDGE)
+UNIT_LINK_sentences = $(UNIT_LINK_JUDGE) -Wl,--wrap=facts_fit
 UNIT_host_rule = src/policy/policy.c
 UNIT_host_memory = src/host/memory.c $(UNIT_store)
 UNIT_LINK_host_memory = -pthread -ldl
@@ -60,7 +62,7 @@ UNIT_alloc_conf = src/govern/torch.c src/govern/mode_table.c src/base/text.c src
 UNIT_mode = src/govern/mode_table.c src/base/options.c src/base/parse.c src/govern/torch.c src/base/text.c src/base/proof.c src/base/state_folder.c
 
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
-UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.h tests/unit/*.h)
+UNIT_HEADERS := $(wildcard include/*.h src/*.def src/*/*.def src/*/*.h tests/unit/*.h)
 UNIT_SANITIZE := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
 
 # $(1): name; $(2): folder under build/; $(3): further options of the compiler

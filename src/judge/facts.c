@@ -1,0 +1,73 @@
+/* facts.c: see facts.h. It knows no cause and no sentence, so that all tables are read alike. */
+#include "judge/facts.h"
+#include "read/units.h"
+#include "base/text.h"
+
+#include <string.h>
+
+void facts_begin(struct facts *facts, unsigned of) {
+    facts->of = of;
+    facts->has = 0;
+    facts->word_count = 0;
+}
+
+void fact_if(struct facts *facts, bool holds, unsigned which) {
+    facts->has |= holds ? which : 0;
+}
+
+void fact_word(struct facts *facts, const char *name, const char *text) {
+    if (!text || !*text || facts->word_count == FACT_WORDS || fact_text(facts, name, strlen(name)))
+        return;
+    facts->words[facts->word_count].name = name;
+    text_copy(facts->words[facts->word_count++].text, sizeof facts->words->text, text);
+}
+
+void fact_bytes(struct facts *facts, const char *name, uint64_t bytes) {
+    fact_word(facts, name, show_bytes(bytes).text);
+}
+
+void fact_some(struct facts *facts, const char *name, uint64_t bytes) {
+    if (bytes)
+        fact_bytes(facts, name, bytes);
+}
+
+void fact_count(struct facts *facts, const char *name, uint64_t count) {
+    if (count)
+        fact_word(facts, name, show_count(count).text);
+}
+
+void facts_of_program(struct facts *facts, const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    const char *asked = stats_file_setting(record, "mode");
+    const char *lowvram = stats_file_setting(record, "lowvram");
+    enum option_mode mode = stats_file_mode(file);
+    fact_if(facts, mode == MODE_OBSERVE, OBSERVE);
+    fact_if(facts, mode == MODE_COMPACT, COMPACT);
+    fact_if(facts, mode == MODE_FLUSH, FLUSH);
+    fact_if(facts, file->needs_proof == 1, UNPROVEN);
+    fact_if(facts, asked && strcmp(asked, "auto") != 0, ASKED);
+    fact_if(facts, lowvram && strcmp(lowvram, "0") != 0, LOWVRAM);
+    fact_if(facts, file->process.captures > 0, GRAPHS);
+    fact_if(facts, stats_file_is_expandable(file), EXPANDABLE);
+    fact_if(facts, stats_file_bears_no_pages(record), NO_PAGES);
+    fact_if(facts, file->chose_segments, SEGMENTS);
+    fact_if(facts, file->limits.cap, CAP);
+}
+
+const char *fact_text(const struct facts *facts, const char *name, size_t length) {
+    for (size_t i = 0; i < facts->word_count; i++)
+        if (strncmp(facts->words[i].name, name, length) == 0 && !facts->words[i].name[length])
+            return facts->words[i].text;
+    return NULL;
+}
+
+bool facts_fit(const struct facts *facts, const struct when *when, const char *words) {
+    bool fits = (when->of & facts->of) && (facts->has & when->needs) == when->needs &&
+                !(facts->has & when->unless);
+    for (const char *at = words; fits && (at = strpbrk(at, "[{")); at++)
+        if (*at == '[')
+            at = strchr(at, ']');
+        else
+            fits = fact_text(facts, at + 1, strcspn(at + 1, "}"));
+    return fits;
+}

@@ -1,0 +1,374 @@
+/* case.c: see case.h. */
+#include "case.h"
+#include "unit.h"
+
+#include "base/base.h"
+#include "base/text.h"
+
+#include <signal.h>
+#include <string.h>
+
+static struct vramgc_device *card(struct program *program) {
+    return &program->file->devices[0];
+}
+
+static struct vramgc_refusal *latest(struct program *program) {
+    return &program->refusals[program->record.refusal_count - 1];
+}
+
+static void add_setting(struct program *program, const char *name, const char *value) {
+    struct vramgc_setting *setting = &program->file->settings[program->file->setting_count++];
+    text_copy(setting->name, sizeof setting->name, name);
+    text_copy(setting->value, sizeof setting->value, value);
+}
+
+static void set_setting(struct program *program, const char *name, const char *value) {
+    struct vramgc_setting *setting = program->file->settings;
+    while (strcmp(setting->name, name) != 0)
+        setting++;
+    text_copy(setting->value, sizeof setting->value, value);
+}
+
+/* Of PyTorch, unless it is said otherwise. */
+static void refuse(struct program *program, enum vramgc_cause cause) {
+    struct stats_file *record = &program->record;
+    struct vramgc_refusal *refusal = &program->refusals[record->refusal_count];
+    *refusal = (struct vramgc_refusal){
+        .sequence = record->refusal_count + 1,
+        .time_ns = (60 + record->refusal_count) * SECOND_NS,
+        .request_bytes = 600 * MIB,
+        .free_bytes = 100 * MIB,
+        .idle_bytes = cause == VRAMGC_CAUSE_FRAGMENTED ? 900 * MIB : 0,
+        .held_bytes = 7900 * MIB,
+        .allocated_bytes = (cause == VRAMGC_CAUSE_FRAGMENTED ? 7000 : 7900) * MIB,
+        .total_bytes = 8192 * MIB,
+        .cause = cause,
+        .hook = 1,
+        .reported = VRAMGC_REPORTED,
+        .turns = card(program)->floors.turns,
+    };
+    record->refusals[record->refusal_count++] = refusal;
+    card(program)->stats.ooms++;
+}
+
+/* ---- words with a figure: a field ---- */
+
+static const struct {
+    const char *name;
+    size_t offset;
+} of_refusal[] =
+    {
+        {"request", offsetof(struct vramgc_refusal, request_bytes)},
+        {"free", offsetof(struct vramgc_refusal, free_bytes)},
+        {"idle", offsetof(struct vramgc_refusal, idle_bytes)},
+        {"held", offsetof(struct vramgc_refusal, held_bytes)},
+        {"live", offsetof(struct vramgc_refusal, allocated_bytes)},
+        {"other", offsetof(struct vramgc_refusal, other_bytes)},
+        {"step", offsetof(struct vramgc_refusal, step_bytes)},
+        {"kept", offsetof(struct vramgc_refusal, kept_bytes)},
+        {"limited", offsetof(struct vramgc_refusal, limited_bytes)},
+        {"total", offsetof(struct vramgc_refusal, total_bytes)},
+},
+  of_file[] = {
+      {"cap", offsetof(struct vramgc_file, limits.cap)},
+      {"headroom", offsetof(struct vramgc_file, limits.headroom)},
+      {"ram", offsetof(struct vramgc_file, host.latest.anon_bytes)},
+      {"swap", offsetof(struct vramgc_file, host.latest.swap_bytes)},
+      {"ram-limit", offsetof(struct vramgc_file, host.latest.limit_bytes)},
+      {"ram-counted", offsetof(struct vramgc_file, host.latest.group_bytes)},
+      {"ram-total", offsetof(struct vramgc_file, host.latest.total_bytes)},
+      {"ram-left", offsetof(struct vramgc_file, host.latest.available_bytes)},
+      {"held-peak", offsetof(struct vramgc_file, devices[0].stats.held_bytes.peak)},
+      {"live-peak", offsetof(struct vramgc_file, devices[0].stats.live_bytes.peak)},
+      {"used-peak", offsetof(struct vramgc_file, devices[0].stats.used_bytes.peak)},
+      {"held-now", offsetof(struct vramgc_file, devices[0].stats.held_bytes.current)},
+      {"live-now", offsetof(struct vramgc_file, devices[0].stats.live_bytes.current)},
+      {"used-now", offsetof(struct vramgc_file, devices[0].stats.used_bytes.current)},
+      {"waste", offsetof(struct vramgc_file, devices[0].stats.page_waste_bytes.peak)},
+      {"locked-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_bytes.peak)},
+      {"rounded-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_rounded_bytes.peak)},
+      {"pinned", offsetof(struct vramgc_file, devices[0].stats.pinned_bytes.current)},
+      {"reclaimed", offsetof(struct vramgc_file, devices[0].stats.reclaimed_bytes)},
+      {"spilled", offsetof(struct vramgc_file, devices[0].stats.spilled_bytes.peak)},
+      {"own", offsetof(struct vramgc_file, devices[0].neighbours.own_bytes)},
+};
+
+static bool set_field(struct program *program, const char *name, uint64_t value) {
+    for (size_t i = 0; i < ARRAY_LENGTH(of_refusal); i++)
+        if (strcmp(of_refusal[i].name, name) == 0) {
+            *(uint64_t *)((char *)latest(program) + of_refusal[i].offset) = value * MIB;
+            return true;
+        }
+    for (size_t i = 0; i < ARRAY_LENGTH(of_file); i++)
+        if (strcmp(of_file[i].name, name) == 0) {
+            *(uint64_t *)((char *)program->file + of_file[i].offset) = value * MIB;
+            return true;
+        }
+    return false;
+}
+
+/* ---- words of their own ---- */
+
+static void set_hook(struct program *program, const char *name) {
+    text_copy(program->file->hooks[2].name, sizeof program->file->hooks[2].name, name);
+    latest(program)->hook = 2;
+}
+
+static void set_library(struct program *program, const char *name) {
+    text_copy(program->file->libraries[1].name, sizeof program->file->libraries[1].name, name);
+    program->file->library_count = 2;
+    latest(program)->library = 1;
+}
+
+/* The function that asked, or has most: of this phase. */
+static void set_phase(struct program *program, const char *phase) {
+    struct vramgc_site *site = &program->file->sites[0];
+    text_copy(site->phase, sizeof site->phase, strcmp(phase, "move") == 0 ? "model move" : phase);
+    latest(program)->site = 1;
+}
+
+static void set_site_file(struct program *program, const char *name) {
+    text_copy(program->file->sites[1].file, sizeof program->file->sites[1].file, name);
+    text_copy(program->file->sites[1].phase, sizeof program->file->sites[1].phase, "model move");
+}
+
+static void give_to(struct program *program, const char *value) {
+    struct vramgc_owners *owners = &card(program)->owners_at_oom;
+    owners->count = 1;
+    owners->live_bytes = 7900 * MIB;
+    owners->list[0] = (struct vramgc_owner){.site = 1, .bytes = strtoull(value, NULL, 10) * MIB};
+}
+
+static void pile_up(struct program *program, const char *blocks) {
+    struct vramgc_owners *owners = &card(program)->owners_at_oom;
+    uint32_t count = (uint32_t)strtoul(blocks, NULL, 10);
+    owners->count = 1;
+    owners->live_bytes = count * latest(program)->request_bytes;
+    owners->list[0] = (struct vramgc_owner){.bytes = owners->live_bytes, .blocks = count};
+    latest(program)->site = 1;
+}
+
+/* name:MiB, or name:MiB:child. */
+static void add_process(struct program *program, const char *value) {
+    struct vramgc_neighbours *others = &card(program)->neighbours;
+    struct vramgc_neighbour *other = &others->list[others->count++];
+    const char *colon = strchr(value, ':');
+    others->time_ns = 1000 * SECOND_NS;
+    memcpy(other->name, value, (size_t)(colon - value));
+    other->pid = 700 + others->count;
+    other->bytes = strtoull(colon + 1, NULL, 10) * MIB;
+    other->started_here = strstr(colon, ":child") != NULL;
+}
+
+static void set_other_card(struct program *program, const char *value) {
+    struct vramgc_other_card *other = &card(program)->other_card;
+    *other = (struct vramgc_other_card){.time_ns = 1000 * SECOND_NS, .number = 1};
+    other->free_bytes = strtoull(value, NULL, 10) * MIB;
+    text_copy(other->name, sizeof other->name, strstr(value, ":named") ? "RTX 4090" : "");
+}
+
+/* Live memory is less by so much but in one short time. */
+static void set_short_peak(struct program *program, const char *less) {
+    struct vramgc_device *device = card(program);
+    for (uint64_t i = 0; i < 20; i++)
+        device->samples[device->sample_count++] = (struct vramgc_sample){
+            .time_ns = i * 5 * SECOND_NS,
+            .allocated_bytes = (7900 - (i == 10 ? 0 : strtoull(less, NULL, 10))) * MIB};
+}
+
+static void set_giver(struct program *program, const char *bytes) {
+    card(program)->giver.pid = 77;
+    card(program)->stats.peer_bytes = strtoull(bytes, NULL, 10) * MIB;
+}
+
+/* Most of the live memory at the peak is of the function of this phase. */
+static void set_worker(struct program *program, const char *phase) {
+    struct vramgc_owners *owners = &card(program)->owners_at_peak;
+    owners->count = 1;
+    owners->live_bytes = 7900 * MIB;
+    owners->list[0] = (struct vramgc_owner){.bytes = 7000 * MIB};
+    text_copy(program->file->sites[0].phase, sizeof program->file->sites[0].phase, phase);
+}
+
+/* By so much a turn, of live memory. */
+static void grow(struct program *program, const char *step) {
+    struct vramgc_floors *floors = &card(program)->floors;
+    floors->merged = 1;
+    for (floors->count = 0; floors->count < 40; floors->count++)
+        floors->bytes[floors->count] = (1000 + floors->count * strtoull(step, NULL, 10)) * MIB;
+    floors->turns = floors->count;
+    if (program->record.refusal_count)
+        latest(program)->turns = floors->turns;
+}
+
+/* LEFT:MORE: live memory after the first of three jobs, and so much more after each. */
+static void leave(struct program *program, const char *value) {
+    uint64_t left = strtoull(value, NULL, 10), more = strtoull(strchr(value, ':') + 1, NULL, 10);
+    for (size_t i = 0; i < 3; i++) {
+        program->jobs[i] = (struct vramgc_job){
+            .sequence = i + 1, .time_ns = i * SECOND_NS, .live_bytes = (left + i * more) * MIB};
+        program->record.jobs[program->record.job_count++] = &program->jobs[i];
+    }
+}
+
+/* By so much a job, of the host's memory. */
+static void grow_host(struct program *program, const char *step) {
+    for (size_t i = 0; i < 40; i++) {
+        program->jobs[i] =
+            (struct vramgc_job){.sequence = i + 1,
+                                .time_ns = i * SECOND_NS,
+                                .host_bytes = (1000 + i * strtoull(step, NULL, 10)) * MIB};
+        program->record.jobs[program->record.job_count++] = &program->jobs[i];
+    }
+}
+
+/* One reclaim gave back so much. */
+static void reclaim(struct program *program, const char *bytes) {
+    program->action.net_bytes = strtoull(bytes, NULL, 10) * MIB;
+    program->record.actions[program->record.action_count++] = &program->action;
+}
+
+static void kill_program(struct program *program, const char *signal) {
+    program->record.state = PROCESS_KILLED;
+    program->record.signal = strcmp(signal, "SEGV") == 0 ? SIGSEGV : SIGKILL;
+    program->file->host.latest.time_ns = 50 * SECOND_NS;
+}
+
+static void set_lack(struct program *program, const char *lack) {
+    program->file->host.lack = strcmp(lack, "killed") == 0 ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
+}
+
+static void set_mode(struct program *program, const char *mode) {
+    text_copy(program->file->mode, sizeof program->file->mode, mode);
+}
+
+static void set_command(struct program *program, const char *command) {
+    text_copy(program->file->command_line, sizeof program->file->command_line, command);
+    for (char *at = program->file->command_line; (at = strchr(at, '+'));)
+        *at = ' ';
+}
+
+static void set_conf(struct program *program, const char *conf) {
+    text_copy(program->file->alloc_conf, sizeof program->file->alloc_conf,
+              strcmp(conf, "expandable") == 0 ? "expandable_segments:True" : conf);
+}
+
+static void set_torch(struct program *program, const char *version) {
+    text_copy(program->file->torch_version, sizeof program->file->torch_version, version);
+}
+
+static void set_reported(struct program *program, const char *value) {
+    latest(program)->reported = strcmp(value, "no") == 0 ? VRAMGC_NOT_REPORTED : VRAMGC_WENT_ON;
+}
+
+static const struct {
+    const char *name;
+    void (*set)(struct program *program, const char *value);
+} of_their_own[] = {
+    {"short", set_short_peak}, {"got", set_giver},
+    {"worker", set_worker},    {"hook", set_hook},
+    {"library", set_library},  {"phase", set_phase},
+    {"mover", set_site_file},  {"theirs", give_to},
+    {"pile", pile_up},         {"process", add_process},
+    {"card", set_other_card},  {"grows", grow},
+    {"jobs", leave},           {"host-grows", grow_host},
+    {"reclaim", reclaim},      {"killed", kill_program},
+    {"lack", set_lack},        {"mode", set_mode},
+    {"command", set_command},  {"conf", set_conf},
+    {"torch", set_torch},      {"reported", set_reported},
+};
+
+static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};
+
+static bool set_named(struct program *program, const char *name, const char *value) {
+    for (size_t i = 0; i < ARRAY_LENGTH(of_their_own); i++)
+        if (strcmp(of_their_own[i].name, name) == 0) {
+            of_their_own[i].set(program, value);
+            return true;
+        }
+    for (size_t i = 0; i < ARRAY_LENGTH(of_settings); i++)
+        if (strcmp(of_settings[i], name) == 0) {
+            set_setting(program, strcmp(name, "asked") == 0 ? "mode" : name, value);
+            return true;
+        }
+    return set_field(program, name, strtoull(value, NULL, 10));
+}
+
+static bool set_alone(struct program *program, const char *word) {
+    struct vramgc_device_stats *stats = &card(program)->stats;
+    static const char *const causes[] = {
+#define CAUSE(name, seen, ...) seen,
+#include "causes.def"
+    };
+    for (size_t i = 0; i < VRAMGC_CAUSES_SEEN; i++)
+        if (strcmp(word, causes[i]) == 0) {
+            refuse(program, (enum vramgc_cause)i);
+            return true;
+        }
+    if (strcmp(word, "unproven") == 0)
+        program->file->needs_proof = 1;
+    else if (strcmp(word, "driver-pool") == 0)
+        program->file->driver_pool = 1;
+    else if (strcmp(word, "segments") == 0)
+        program->file->chose_segments = 1;
+    else if (strcmp(word, "graphs") == 0)
+        program->file->process.captures = 3;
+    else if (strcmp(word, "impossible") == 0)
+        program->file->process.impossible_calls = 1;
+    else if (strcmp(word, "empties") == 0)
+        program->file->process.cache_empties = 20;
+    else if (strcmp(word, "no-cache") == 0)
+        stats->reserved_bytes.peak = stats->block_allocs = 0;
+    else if (strcmp(word, "granted") == 0)
+        latest(program)->granted = 1;
+    else if (strcmp(word, "miscounted") == 0)
+        stats->refused_blocks = 1;
+    else if (strcmp(word, "would") == 0)
+        stats->would_reclaims++;
+    else if (strcmp(word, "ended") == 0)
+        program->record.state = PROCESS_EXITED;
+    else
+        return false;
+    return true;
+}
+
+void case_free(struct program *program) {
+    free(program->file);
+}
+
+void case_make(struct program *program, const char *words) {
+    char copy[400], *rest = copy;
+    memset(program, 0, sizeof *program);
+    program->file = calloc(1, sizeof *program->file);
+    program->record.file = program->file;
+    program->record.elapsed_ns = 100 * SECOND_NS;
+    program->record.code = 1;
+    program->file->device_count = 1;
+    program->file->hook_count = 3;
+    program->file->site_count = 2;
+    text_copy(program->file->hooks[1].name, 48, "cudaMalloc");
+    text_copy(program->file->sites[0].function, 64, "sample");
+    text_copy(program->file->sites[0].file, 64, "k/sampling.py");
+    text_copy(program->file->sites[1].function, 64, "load");
+    program->file->sites[0].line = program->file->sites[1].line = 12;
+    card(program)->present = 1;
+    card(program)->total_bytes = 8192 * MIB;
+    card(program)->stats.block_allocs = 100;
+    card(program)->stats.reserved_bytes.peak = 7900 * MIB;
+    card(program)->stats.held_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
+    card(program)->stats.live_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
+    set_mode(program, "flush");
+    add_setting(program, "mode", "auto");
+    add_setting(program, "threshold", "80");
+    add_setting(program, "lowvram", "0");
+    add_setting(program, "spill", "0");
+    add_setting(program, "backtrace", "0");
+    text_copy(copy, sizeof copy, words);
+    for (char *word; (word = strsep(&rest, " "));) {
+        char *value = strchr(word, '=');
+        if (value)
+            *value++ = 0;
+        if (*word && !(value ? set_named(program, word, value) : set_alone(program, word)))
+            fail_msg("%s: %s is not known", words, word);
+    }
+}

@@ -1,0 +1,21 @@
+/* case.h: what the library would have written, from a line of words: "full request=600 phase=VAE".
+ * A word without a figure is the first of its kind; sizes are in MiB, and what is not named is as
+ * in a program that holds 7,900 MiB of a card of 8,192 for as many of tensors. */
+#ifndef CASE_H
+#define CASE_H
+
+#include "read/stats_file.h"
+
+struct program {
+    struct vramgc_file *file;
+    struct stats_file record;
+    struct vramgc_refusal refusals[8];
+    struct vramgc_job jobs[40];
+    struct vramgc_action action;
+};
+
+/* To be given back with case_free(). A word that is not known fails the test. */
+void case_make(struct program *program, const char *words);
+void case_free(struct program *program);
+
+#endif

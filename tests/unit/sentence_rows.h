@@ -1,0 +1,228 @@
+/* sentence_rows.h: what holds, in the words of case.h, and what a report then says: by and by every
+ * row of judge/sentences.def. A sentence is written out here, not taken from there. */
+#ifndef SENTENCE_ROWS_H
+#define SENTENCE_ROWS_H
+
+struct row {
+    const char *facts, *says;
+};
+
+#define SMALLER                                                                                    \
+    "Make image or batch smaller, or offload models (diffusers: enable_model_cpu_offload())."
+#define KEPT                                                                                       \
+    "Do you keep results in a list? Move them to RAM with .cpu() before. Does the loop run "       \
+    "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
+    "LoRA for each image? Unload it."
+#define HELD                                                                                       \
+    "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
+    "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
+#define IDLE_SAID "PyTorch kept much idle memory: 7.7 GiB for 3.9 GiB of tensors."
+#define ELSEWHERE "CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES=1"
+#define WARNING   "PyTorch's warning \"mapping failed with OOM\" "
+
+static const struct row todos[] = {
+    {"full reported=went-on",
+     "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
+    {"fragmented reported=went-on unproven",
+     "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
+    {"full reported=no phase=denoise",
+     "Other code than PyTorch's cache asked for it, in sample (sampling.py:12)."},
+    {"full reported=no", "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
+    {"full reported=no backtrace=8",
+     "Other code than PyTorch's cache asked for it: `vramgc report --open` tells who."},
+    {"fragmented reported=no",
+     "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
+    {"full other=6000 no-cache",
+     "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
+    {"full other=6000 no-cache phase=denoise",
+     "Other code than PyTorch's cache asked for it, in sample (sampling.py:12)."},
+    {"fragmented hook=cudaMallocAsync mode=compact",
+     "Try again: the driver's pool is used where vramgc's cannot serve a request. Else make image "
+     "or batch smaller."},
+    {"fragmented hook=cudaMallocAsync mode=compact driver-pool",
+     "Run with --async pages: a pool of vramgc, which keeps only what is live."},
+    {"fragmented hook=cudaMallocAsync", "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF: "
+                                        "vramgc then has PyTorch empty its cache."},
+    {"fragmented hook=cudaMallocAsync command=python+ComfyUI/main.py",
+     "Use --disable-cuda-malloc: vramgc then has PyTorch empty its cache."},
+    {"fragmented hook=cudaMallocAsync driver-pool",
+     "Run with --async pages: a pool of vramgc, which keeps only what is live."},
+    {"fragmented hook=cudaMallocAsync asked=flush",
+     "Run with --mode compact --async pages: a pool of vramgc, which keeps only what is live."},
+    {"fragmented hook=cudaMallocAsync unproven",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"full live=6000 kept=900 graphs",
+     "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or "
+     "max-autotune)."},
+    {"full live=6000 kept=900 graphs unproven",
+     "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or "
+     "max-autotune)."},
+    {"full live=6000 kept=900", "Delete the pool when its work is done."},
+    {"full live=6000 kept=900 asked=flush",
+     "Delete the pool when its work is done, or run with --mode compact."},
+    {"full live=6000 kept=900 unproven",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"fragmented mode=observe asked=observe",
+     "Run without --mode observe: vramgc then gives idle memory back, which may be enough."},
+    {"fragmented mode=observe unproven",
+     "Run without --mode observe: vramgc then gives idle memory back, which may be enough."},
+    {"fragmented mode=compact",
+     "Try again: the GPU had not finished with idle memory. Else make the batch smaller."},
+    {"fragmented unproven",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"fragmented unproven graphs",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"fragmented asked=flush",
+     "Run with --mode compact: memory then lies only behind live tensors."},
+    {"fragmented graphs", "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in "
+                          "mode reduce-overhead or max-autotune)."},
+    {"fragmented lowvram=1 conf=expandable",
+     "Try again: idle memory goes back at rest. Else make the batch smaller."},
+    {"fragmented lowvram=1", "Set PYTORCH_ALLOC_CONF=expandable_segments:True."},
+    {"fragmented conf=expandable",
+     "Use `vramgc run --lowvram`: idle memory then goes back at once; no model is moved to RAM."},
+    {"fragmented", "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run "
+                   "--lowvram`, which moves no model to RAM."},
+    {"live-peak=4000 driver-pool unproven",
+     "Run `vramgc prove`, a minute: then a pool of vramgc keeps only what is live."},
+    {"live-peak=4000 driver-pool",
+     "Run with --async pages: a pool of vramgc, which keeps only what is live."},
+    {"live-peak=4000 graphs", ""},
+    {"live-peak=4000", "Use `vramgc run --lowvram` if other programs need it: idle memory goes "
+                       "back at once; no model is moved to RAM."},
+    {"live-peak=4000 lowvram=1", ""},
+    {"live-peak=4000 mode=observe",
+     "Run without --mode observe: vramgc then gives idle memory back."},
+    {"live-now=4000 used-now=7900 used-peak=7900 mode=observe",
+     "Run with --lowvram, and without --mode observe: vramgc then gives idle memory back at once."},
+    {"live-now=4000 used-now=7900 used-peak=7900",
+     "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at once; no "
+     "model is moved to RAM."},
+    {"full process=python:300 process=x:250 process=y:200 held=7000 request=600 live=7000",
+     "Stop some of them, or have them give their memory back."},
+    {"full process=python:3000:child held=4000 live=4000",
+     "Have the program start fewer of these, or have them give their memory back."},
+    {"full process=ollama:3000 held=4000 live=4000",
+     "Have it unload its model (ollama stop MODEL), or stop it."},
+    {"full process=python:3000 held=4000 live=4000", "Stop it, or have it give its memory back."},
+    {"full process=python:3000 held=4000 live=4000 reported=no",
+     "Stop it, or have it give its memory back."},
+    {"full other=6000 library=libxformers.so",
+     "Turn off the extension that uses libxformers.so, or give it less."},
+    {"full other=6000",
+     "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it less."},
+    {"full other=6000 backtrace=8",
+     "Find the extension: `vramgc report --open` tells who asks. Turn it off, or give it less."},
+    {"full jobs=500:600", "Unload the models that earlier jobs used, or find what else they left."},
+    {"rounded jobs=500:600 segments",
+     "Unload the models that earlier jobs used, or find what else they left."},
+    {"full phase=move",
+     "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload())."},
+    {"full phase=move command=webui.py+--medvram",
+     "A model was being loaded: keep fewer on the card (--lowvram)."},
+    {"full phase=move command=stable-diffusion-webui/launch.py",
+     "A model was being loaded: keep fewer on the card (--medvram)."},
+    {"rounded phase=move segments",
+     "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload())."},
+    {"full mover=transformers/modeling_utils.py theirs=3000 phase=denoise",
+     "A model of the transformers library, a text encoder as a rule, has 2.9 GiB while denoising "
+     "runs: move it to host memory first (diffusers: enable_model_cpu_offload())."},
+    {"full mover=transformers/modeling_utils.py theirs=3000 phase=VAE command=ComfyUI/main.py",
+     "A model of the transformers library, a text encoder as a rule, has 2.9 GiB while the VAE "
+     "runs: move it to host memory first (ComfyUI: --novram)."},
+    {"full mover=transformers/modeling_utils.py theirs=3000 phase=LoRA", SMALLER},
+    {"full mover=comfy/model.py theirs=3000 phase=denoise",
+     "Make image or batch smaller, or offload models (ComfyUI: --novram)."},
+    {"full mover=transformers/modeling_utils.py theirs=300 phase=denoise", SMALLER},
+    {"full other=6000 library=aimdo.so phase=VAE",
+     "Make image or batch smaller, or have the VAE work in tiles (diffusers: "
+     "vae.enable_tiling())."},
+    {"full other=6000 library=aimdo.so", "Make image or batch smaller."},
+    {"full phase=VAE",
+     "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()), or have "
+     "the VAE work in tiles (diffusers: vae.enable_tiling())."},
+    {"full phase=VAE command=train.py", "Make image or batch smaller, or have the VAE work in "
+                                        "tiles (diffusers: vae.enable_tiling())."},
+    {"full phase=VAE command=ComfyUI/main.py",
+     "Make image or batch smaller, offload models (ComfyUI: --novram), or have the VAE work in "
+     "tiles (node VAE Decode (Tiled))."},
+    {"full", SMALLER},
+    {"full command=train.py", "Make image or batch smaller."},
+    {"full command=stable-diffusion-webui/launch.py+--medvram",
+     "Make image or batch smaller, or offload models (--lowvram)."},
+    {"full command=stable-diffusion-webui/launch.py+--medvram+--lowvram",
+     "Make image or batch smaller."},
+    {"rounded", "Make the image or the batch a little smaller."},
+    {"rounded phase=VAE", "Make the image or the batch a little smaller, or have the VAE work in "
+                          "tiles (diffusers: vae.enable_tiling())."},
+    {"rounded segments", "Make the image or the batch a little smaller. Or run with --alloc-conf "
+                         "keep: PyTorch then asks for no more than it needs."},
+    {"rounded segments unproven",
+     "Make the image or the batch a little smaller. Or run `vramgc prove`, a minute, or run with "
+     "--alloc-conf keep: PyTorch then asks for no more than it needs."},
+    {"rounded segments mode=compact",
+     "Make the image or the batch a little smaller. --spill 600MiB would let this request go on, "
+     "slowly; the next may need more."},
+    {"rounded segments reported=no",
+     "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
+    {"full limited=700 cap=7000", "Raise VRAMGC_CAP (`vramgc set PID cap=SIZE` while the program "
+                                  "runs, 0 ends it), or make image or batch smaller."},
+    {"full limited=700 headroom=700",
+     "Lower VRAMGC_HEADROOM (`vramgc set PID headroom=SIZE` while the program runs, 0 ends it), or "
+     "make image or batch smaller."},
+    {"host", "Pin less, end other programs, or raise `ulimit -l` and the container's limit."},
+    {"host command=ComfyUI/main.py", "Pin less (--disable-pinned-memory), end other programs, or "
+                                     "raise `ulimit -l` and the container's limit."},
+    {"host command=ComfyUI/main.py+--disable-pinned-memory",
+     "Pin less, end other programs, or raise `ulimit -l` and the container's limit."},
+    {"limit", "Take that limit out (torch.cuda.set_per_process_memory_fraction)."},
+    {"limit command=sdnext/webui.py", "Take that limit out (Memory limit)."},
+    {"full grows=100", KEPT " Until then start the program anew now and then."},
+    {"full pile=20", KEPT " Until then start the program anew now and then. Is this a model that "
+                          "is being loaded? Then the card is too small for it."},
+    {"full pile=20 grows=100", KEPT " Until then start the program anew now and then."},
+    {"full request=9000",
+     "Make image or batch smaller; tile the VAE; use attention in slices (SDPA, xformers)."},
+    {"driver free=3000", "Try again. If it stays so, look for errors of the driver (dmesg, Xid)."},
+    {"unknown", "Make the image or the batch smaller."},
+    {"full mode=compact",
+     SMALLER " --spill 600MiB would let this request go on, slowly; the next may need more."},
+    {"full mode=compact full",
+     SMALLER " --spill 600MiB would let these requests go on, slowly; the next may need more."},
+    {"full mode=compact spill=512MiB", SMALLER},
+    {"full mode=compact spill=1GiB spilled=100", SMALLER},
+    {"full mode=compact reported=no",
+     "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
+    {"rounded mode=compact", "Make the image or the batch a little smaller. --spill 600MiB would "
+                             "let this request go on, slowly; the next may need more."},
+    {"full unproven", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 600MiB may "
+                              "let this request go on, slowly."},
+    {"rounded unproven", "Make the image or the batch a little smaller."},
+    {"full card=20000", SMALLER " Or use GPU 1, which has 19.5 GiB free: " ELSEWHERE "."},
+    {"full card=20000:named command=ComfyUI/main.py",
+     "Make image or batch smaller, or offload models (ComfyUI: --novram). Or use GPU 1, RTX 4090, "
+     "which has 19.5 GiB free: " ELSEWHERE ", or --cuda-device 1 instead of that."},
+    {"full card=2000", SMALLER},
+    {"fragmented card=20000", "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run "
+                              "--lowvram`, which moves no model to RAM."},
+    {"full card=20000 reported=went-on",
+     "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
+    {"full process=python:3000 held=4000 card=20000",
+     "Stop it, or have it give its memory back. Or use GPU 1, which has 19.5 GiB free: " ELSEWHERE
+     "."},
+    {"full fragmented unproven full",
+     SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 600MiB may let these "
+             "requests go on, slowly. Against fragmentation `vramgc prove` is the remedy."},
+    {"full fragmented full", SMALLER},
+    {"fragmented full unproven fragmented",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"grows=100", KEPT},
+    {"host-grows=100", "Do you keep results or previews in a list? Write them to disk. Is a model "
+                       "loaded anew for each job? Delete the one before."},
+    {"host-grows=100 grows=100",
+     KEPT " Do you keep results or previews in a list? Write them to disk. Is a model loaded anew "
+          "for each job? Delete the one before."},
+    {"killed=KILL", ""},
+};
+
+#endif
