@@ -149,7 +149,7 @@ void decay_flush_begins(struct device *device) {
 
 /* Of what PyTorch had given up and has gone: what is a reclaim of ours. What it gives up by itself
  * is none, but for lowvram, where that goes sooner than without us. */
-static uint64_t reclaimed_bytes(const struct device *device, struct vm *vm, uint64_t gone_bytes) {
+static uint64_t credited_bytes(const struct device *device, struct vm *vm, uint64_t gone_bytes) {
     _Atomic uint64_t *flushed = &self.devices[device_index(device)].flushed_bytes;
     uint64_t flushed_bytes = atomic_load(flushed), ours = min_u64(gone_bytes, flushed_bytes);
     uint64_t left = min_u64(flushed_bytes - ours, vm_figures(vm).idle_bytes);
@@ -165,8 +165,8 @@ static void decay_pages(struct device *device, struct vm *vm, const struct decay
         action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
     struct decayed gone = vm_decay(vm, limits, now_ns);
-    decay_credit(device, &action,
-                 gone.kept_bytes + reclaimed_bytes(device, vm, gone.returned_bytes), start_ns);
+    decay_credit(device, &action, gone.kept_bytes + credited_bytes(device, vm, gone.returned_bytes),
+                 start_ns);
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {

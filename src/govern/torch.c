@@ -244,7 +244,7 @@ bool alloc_conf_chose_expandable(void) {
 }
 
 /* The old name counts in all versions, and first. */
-static bool set_variable(const char *given, const char *value) {
+static bool set_chosen(const char *given, const char *value) {
     bool done = replace_variable(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
     atomic_store_explicit(&self.added, done && !names(given, "expandable_segments"),
                           memory_order_relaxed);
@@ -277,7 +277,7 @@ static void undo_choice(void) {
 static void choose_expandable(struct alloc_conf *conf, const char *of_machine) {
     const char *against = objection(conf, of_machine);
     const char *choice = has_step(conf->torch) ? CHOICE_WITH_STEP : CHOICE;
-    if (!against && !set_variable("", choice))
+    if (!against && !set_chosen("", choice))
         against = "the environment is full";
     struct text why = TEXT_IN(conf->why);
     if (against)
@@ -309,7 +309,7 @@ static void add_choice(struct alloc_conf *conf, const char *given, const char *o
     bool step = has_step(conf->torch);
     conf_say(conf, given, "the program's choice");
     if (!*given || objection(conf, of_machine) ||
-        !alloc_conf_with_choice(given, step, value, sizeof value) || !set_variable(given, value))
+        !alloc_conf_with_choice(given, step, value, sizeof value) || !set_chosen(given, value))
         return;
     conf_say(conf, value, why);
     add_under_new_name(step);

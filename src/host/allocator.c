@@ -119,7 +119,7 @@ static void *inside(struct object_range range, const char *symbol) {
     return (uintptr_t)p >= range.start && (uintptr_t)p < range.end ? p : NULL;
 }
 
-static void find_allocator(void) {
+static void look_for_allocator(void) {
     struct object_range range;
     char path[256];
     if (!objects_at(real_dlsym(RTLD_DEFAULT, "malloc"), &range, path, sizeof path))
@@ -133,7 +133,7 @@ static void find_allocator(void) {
 
 const char *host_allocator_name(void) {
     if (!self.looked)
-        find_allocator();
+        look_for_allocator();
     self.looked = true;
     return self.kind ? self.kind->name : NULL;
 }

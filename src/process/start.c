@@ -240,7 +240,7 @@ static void open_statistics(void) {
 }
 
 /* True: our thread is there. */
-static bool begin(void) {
+static bool begin_recording(void) {
     struct vramgc_file *file = store_file();
     settings_complain();
     describe_process(file);
@@ -275,7 +275,7 @@ bool start_recording(void) {
     settings_from_environment();
     bool started = false;
     if (atomic_load(&recording_state) == RECORDING_ASLEEP) {
-        started = begin();
+        started = begin_recording();
         atomic_store_explicit(&recording_state, RECORDING_ON, memory_order_release);
     }
     lock_give(&self.lock);
