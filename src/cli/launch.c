@@ -1,40 +1,134 @@
-/* launch.c: see launch.h. */
+/* launch.c: see launch.h. The program gets each signal once, whoever else it was sent to:
+ *
+ *     sent by the terminal, to all in its foreground       the program has it
+ *     sent by a process to us alone                        it is passed on
+ *     to our process group, our control group, or all
+ *       that `pkill` finds by a word of the program's      the program has it
+ *
+ * Nothing tells the last two apart but a second receiver: the listener, a process that whatever
+ * finds the program finds, too, and that tells us what it gets. It does nothing else, and ends with
+ * us. */
 #include "cli/launch.h"
 #include "base/base.h"
-#include "cli/witness.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const int passed_on[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+/* A sender signals several processes within this time, even one by one as systemd does. A program
+ * that is signalled alone hears of it so much later. */
+#define TOGETHER_NS (100 * MILLISECOND_NS)
 
-/* The program must find these as this process found them. */
-struct inherited {
-    sigset_t mask;
-    struct sigaction child_action;
-};
+static struct {
+    sigset_t relayed, held; /* held: these, and SIGCHLD; they wait for sigwaitinfo() */
+    sigset_t inherited;     /* the program must find both as this process found them */
+    struct sigaction inherited_child_action;
+    pid_t listener; /* 0 or less: there is none */
+} self;
 
-/* From here on the signals wait for sigwaitinfo(), so that none is lost between fork and wait. */
-static void hold_signals(struct inherited *inherited, sigset_t *held) {
-    struct sigaction standard = {.sa_handler = SIG_DFL};
-    sigemptyset(held);
-    sigaddset(held, SIGCHLD);
-    for (size_t i = 0; i < ARRAY_LENGTH(passed_on); i++)
-        sigaddset(held, passed_on[i]);
-    /* Were SIGCHLD ignored, waitpid() would not tell how the program ended. */
-    sigaction(SIGCHLD, &standard, &inherited->child_action);
-    sigprocmask(SIG_BLOCK, held, &inherited->mask);
+/* By which the listener tells of a signal, and when it came. */
+static int word_of(int number) {
+    return SIGRTMIN + number;
 }
 
-static void become(char *const *command, const struct inherited *inherited, int report) {
-    sigaction(SIGCHLD, &inherited->child_action, NULL);
-    sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+/* From here on none is lost between fork and wait. */
+static void hold_signals(void) {
+    static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+    sigset_t blocked;
+    sigemptyset(&self.relayed);
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
+        sigaddset(&self.relayed, numbers[i]);
+        sigaddset(&blocked, word_of(numbers[i]));
+    }
+    self.held = self.relayed;
+    sigaddset(&self.held, SIGCHLD);
+    sigorset(&blocked, &blocked, &self.held);
+    /* Were SIGCHLD ignored, waitpid() would not tell how the program ended. */
+    sigaction(SIGCHLD, &standard, &self.inherited_child_action);
+    sigprocmask(SIG_BLOCK, &blocked, &self.inherited);
+}
+
+/* ---- who else got a signal ---- */
+
+/* `pkill` goes by a process's name and its command line, which are from here on the program's. The
+ * latter is where the words of our own lie, of which the program's are the last. */
+static void be_found_as(char *const *command) {
+    char *line = program_invocation_name, *words = command[0], *end = words;
+    prctl(PR_SET_NAME, text_after_folder(command[0]));
+    for (char *const *word = command; *word && *word >= end; word++)
+        end = *word + strlen(*word) + 1;
+    if (line >= words)
+        return;
+    memmove(line, words, (size_t)(end - words));
+    memset(line + (end - words), 0, (size_t)(words - line));
+}
+
+_Noreturn static void listen_for(pid_t parent) {
+    for (;;) {
+        int number = sigwaitinfo(&self.relayed, NULL);
+        union sigval when = {.sival_ptr = (void *)(uintptr_t)clock_ns()};
+        if (number > 0 && sigqueue(parent, word_of(number), when) != 0 && errno != EAGAIN)
+            _exit(0);
+    }
+}
+
+static void start_listener(char *const *command) {
+    pid_t parent = getpid();
+    self.listener = fork();
+    if (self.listener != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    be_found_as(command);
+    for (int standard = 0; standard <= 2; standard++)
+        close(standard);
+    if (getppid() == parent)
+        listen_for(parent);
+    _exit(0);
+}
+
+static void end_listener(void) {
+    if (self.listener <= 0)
+        return;
+    kill(self.listener, SIGKILL);
+    waitpid(self.listener, NULL, 0);
+}
+
+/* Waits for so long as a sender may take. A word of before is of a signal that we did not get. */
+static bool listener_got(int number) {
+    uint64_t now_ns = clock_ns(), until_ns = now_ns + TOGETHER_NS;
+    sigset_t word;
+    sigemptyset(&word);
+    sigaddset(&word, word_of(number));
+    for (; self.listener > 0 && now_ns < until_ns; now_ns = clock_ns()) {
+        struct timespec left = {.tv_nsec = (long)(until_ns - now_ns)};
+        siginfo_t said;
+        if (sigtimedwait(&word, &said, &left) < 0)
+            return false;
+        if ((uintptr_t)said.si_value.sival_ptr + TOGETHER_NS > now_ns)
+            return true;
+    }
+    return false;
+}
+
+static bool program_has(const siginfo_t *info) {
+    bool by_terminal = info->si_code == SI_KERNEL;
+    return by_terminal || listener_got(info->si_signo);
+}
+
+/* ---- the program ---- */
+
+static void become(char *const *command, int report) {
+    sigaction(SIGCHLD, &self.inherited_child_action, NULL);
+    sigprocmask(SIG_SETMASK, &self.inherited, NULL);
     execvp(command[0], command);
     int error = errno;
     ssize_t written = write(report, &error, sizeof error);
@@ -52,12 +146,8 @@ static int read_report(int report) {
     return got == (ssize_t)sizeof error ? error : 0;
 }
 
-static bool from_terminal(const siginfo_t *info) {
-    return info->si_code == SI_KERNEL;
-}
-
-/* Whether the child has ended. As process 1 of a container we get the orphans of all others, too,
- * and no other process waits for those. */
+/* True once the program has ended. As process 1 of a container we get the orphans of all others,
+ * too, and no other process waits for those. */
 static bool reap(struct launch *launch) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
@@ -68,19 +158,13 @@ static bool reap(struct launch *launch) {
     return false;
 }
 
-/* Whether the program has got the signal without us. */
-static bool has_it(const siginfo_t *info, const struct witness *witness) {
-    return from_terminal(info) || witness_heard(witness, info->si_signo);
-}
-
-static void wait_for(struct launch *launch, const sigset_t *held, const struct witness *witness,
-                     void (*stop_asked)(void)) {
+static void relay_until_end(struct launch *launch, void (*stop_asked)(void)) {
     for (;;) {
         siginfo_t info;
-        int number = sigwaitinfo(held, &info);
+        int number = sigwaitinfo(&self.held, &info);
         if (number == SIGINT)
             launch->interrupted = true;
-        if (number > 0 && number != SIGCHLD && !has_it(&info, witness))
+        if (number > 0 && number != SIGCHLD && !program_has(&info))
             kill(launch->child, number);
         if (number == SIGINT || number == SIGTERM || number == SIGHUP)
             stop_asked();
@@ -90,27 +174,24 @@ static void wait_for(struct launch *launch, const sigset_t *held, const struct w
 }
 
 bool launch_run(char *const *command, struct launch *launch, void (*stop_asked)(void)) {
-    struct inherited inherited;
-    struct witness witness;
-    sigset_t held;
     int pipe_ends[2];
     uint64_t start_ns = clock_ns();
     *launch = (struct launch){0};
-    hold_signals(&inherited, &held);
-    witness_start(&witness, &held, command); /* before there is a pipe that it would hold open */
+    hold_signals();
+    start_listener(command); /* before there is a pipe that it would hold open */
     if (pipe2(pipe_ends, O_CLOEXEC) != 0)
         return false;
     launch->child = fork();
     if (launch->child == 0)
-        become(command, &inherited, pipe_ends[1]);
+        become(command, pipe_ends[1]);
     int error = errno;
     close(pipe_ends[1]);
     if (launch->child > 0) {
         launch->exec_error = read_report(pipe_ends[0]);
-        wait_for(launch, &held, &witness, stop_asked);
+        relay_until_end(launch, stop_asked);
         launch->elapsed_ns = clock_ns() - start_ns;
     }
-    witness_end(&witness);
+    end_listener();
     close(pipe_ends[0]);
     errno = error;
     return launch->child > 0;
