@@ -3,11 +3,11 @@
  * happened it finds in its environment, so that no shell ever reads a program's words as its own.
  */
 #include "cli/alert_commands.h"
+#include "base/base.h"
+#include "base/text.h"
 #include "cli/hint.h"
 #include "read/complain.h"
 #include "read/units.h"
-#include "base/base.h"
-#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,17 +94,15 @@ size_t alert_commands_leave_out(struct alert_rules *rules, void (*say)(const cha
     return read - rules->count;
 }
 
-void alert_commands_begin(const struct alert_rules *rules) {
+void alert_commands_begin(const struct alert_rules *rules, bool says_all) {
     self.rules = rules;
-}
-
-void alert_commands_say_all(void) {
-    self.says_all = true;
+    self.says_all = says_all;
 }
 
 /* ---- what it is told ---- */
 
-__attribute__((format(printf, 2, 3))) static void add(struct slot *slot, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void set_alert_variable(struct slot *slot,
+                                                                     const char *format, ...) {
     va_list values;
     char *text = NULL;
     va_start(values, format);
@@ -114,27 +112,27 @@ __attribute__((format(printf, 2, 3))) static void add(struct slot *slot, const c
 }
 
 static void add_number(struct slot *slot, const char *name, uint64_t value) {
-    add(slot, "VRAMGC_ALERT_%s=%llu", name, (unsigned long long)value);
+    set_alert_variable(slot, "VRAMGC_ALERT_%s=%llu", name, (unsigned long long)value);
 }
 
-static void add_device(struct slot *slot, const struct alert *alert) {
+static void add_card_variables(struct slot *slot, const struct alert *alert) {
     const struct vramgc_device *device = alert->device;
     add_number(slot, "DEVICE", (uint64_t)(device - alert->record->file->devices));
-    add(slot, "VRAMGC_ALERT_BUS_ID=%s", device->bus_id);
+    set_alert_variable(slot, "VRAMGC_ALERT_BUS_ID=%s", device->bus_id);
     add_number(slot, "TOTAL_BYTES", device->total_bytes);
     add_number(slot, "USED_BYTES", device->stats.used_bytes.current);
     add_number(slot, "HELD_BYTES", device->stats.held_bytes.current);
     add_number(slot, "LIVE_BYTES", device->stats.live_bytes.current);
 }
 
-static void forget(struct slot *slot) {
+static void forget_alert(struct slot *slot) {
     while (slot->variable_count > 0)
         free(slot->variables[--slot->variable_count]);
     slot->waiting = 0;
 }
 
 /* Several programs on one card see together that it is full. */
-static bool is_known(const struct slot *slot, const struct alert *alert) {
+static bool was_just_told(const struct slot *slot, const struct alert *alert) {
     return self.rules->list[alert->rule].kind == ALERT_USE && slot->started &&
            strcmp(slot->bus_id, alert->device->bus_id) == 0 &&
            clock_ns() - slot->started_ns < PAUSE_NS;
@@ -152,22 +150,22 @@ static void copy_message(struct slot *slot, const struct alert *alert) {
 void alert_commands_take(const struct alert *alert) {
     struct slot *slot = &self.slots[alert->rule];
     uint64_t before = slot->waiting;
-    if (is_known(slot, alert))
+    if (was_just_told(slot, alert))
         return;
-    forget(slot);
+    forget_alert(slot);
     slot->waiting = before + alert->times;
     memcpy(slot->bus_id, alert->device ? alert->device->bus_id : "",
            alert->device ? sizeof slot->bus_id : 1);
     copy_message(slot, alert);
     slot->pid = alert->record->file->pid;
-    add(slot, "VRAMGC_ALERT=%s", self.rules->list[alert->rule].when);
-    add(slot, "VRAMGC_ALERT_MESSAGE=%s", slot->message);
+    set_alert_variable(slot, "VRAMGC_ALERT=%s", self.rules->list[alert->rule].when);
+    set_alert_variable(slot, "VRAMGC_ALERT_MESSAGE=%s", slot->message);
     add_number(slot, "COUNT", slot->waiting);
     add_number(slot, "PID", alert->record->file->pid);
-    add(slot, "VRAMGC_ALERT_PROGRAM=%s", alert->record->file->command_line);
-    add(slot, "VRAMGC_ALERT_FILE=%s", alert->record->path);
+    set_alert_variable(slot, "VRAMGC_ALERT_PROGRAM=%s", alert->record->file->command_line);
+    set_alert_variable(slot, "VRAMGC_ALERT_FILE=%s", alert->record->path);
     if (alert->device)
-        add_device(slot, alert);
+        add_card_variables(slot, alert);
     if (alert->request_bytes)
         add_number(slot, "REQUEST_BYTES", alert->request_bytes);
 }
@@ -191,7 +189,7 @@ static char **environment_for(const struct slot *slot) {
 }
 
 /* {} is the message. The words lie in `text`. */
-static void split(char *text, const char *message, const char *words[WORDS]) {
+static void split_words(char *text, const char *message, const char *words[WORDS]) {
     size_t count = 0;
     for (char *word; (word = strsep(&text, " \t")) && count < WORDS - 1;)
         if (*word)
@@ -222,7 +220,7 @@ static int spawn(pid_t *process, const char *const *words, char **environment) {
     return error;
 }
 
-static void start(struct slot *slot, const struct alert_rule *rule) {
+static void start_command(struct slot *slot, const struct alert_rule *rule) {
     const char *shell[] = {"/bin/sh", "-c", rule->command, NULL}, *words[WORDS];
     char *text = strdup(rule->command), **environment = environment_for(slot);
     int error = ENOMEM;
@@ -230,7 +228,7 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
     slot->started = true;
     slot->no_pause = false;
     if (text && environment) {
-        split(text, slot->message, words);
+        split_words(text, slot->message, words);
         error = spawn(&slot->process, rule->shell ? shell : words, environment);
     }
     slot->process = error ? 0 : slot->process;
@@ -243,7 +241,7 @@ static void start(struct slot *slot, const struct alert_rule *rule) {
         complain("--on %s: `%s` cannot be run: %s", rule->when, rule->command, strerror(error));
     free(environment);
     free(text);
-    forget(slot);
+    forget_alert(slot);
 }
 
 /* ---- ending ---- */
@@ -286,7 +284,7 @@ void alert_commands_turn(void) {
         bool rests = !self.last && !slot->no_pause && slot->started &&
                      clock_ns() - slot->started_ns < PAUSE_NS;
         if (slot->waiting && !slot->process && !rests)
-            start(slot, rule);
+            start_command(slot, rule);
     }
 }
 
@@ -327,4 +325,104 @@ void alert_commands_kill(void) {
 
 size_t alert_commands_failed(void) {
     return self.failed;
+}
+
+/* ---- a trial: each once, with a sample. Nothing in it is anybody's, for a command may end the
+ * process, or move the file, that it is told of ---- */
+
+static struct {
+    struct vramgc_file file;
+    struct vramgc_refusal refusal;
+    struct stats_file record;
+    const struct alert_rule *rule;
+    size_t number; /* of the rule */
+} sample;
+
+static void take_sample(const struct alert *alert) {
+    struct alert told = *alert;
+    struct text text = TEXT_IN(told.message);
+    text_format(&text, "A test of %s, nothing has happened: ", sample.rule->when);
+    if (told.count_length > 0)
+        told.count += text.length;
+    text_add(&text, alert->message);
+    told.rule = sample.number;
+    alert_commands_take(&told);
+}
+
+/* A card that is as full as the rule says, or nearly full. */
+static void fill_card(struct vramgc_device *device) {
+    const uint64_t total = (uint64_t)8 << 30, others = (uint64_t)480 << 20;
+    uint64_t free = sample.rule->kind == ALERT_USE
+                        ? (uint64_t)((double)total * (100 - sample.rule->percent) / 100)
+                        : (uint64_t)300 << 20;
+    uint64_t used = total - free, held = minus_u64(used, others);
+    memset(device, 0, sizeof *device);
+    device->present = 1;
+    device->total_bytes = total;
+    text_copy(device->bus_id, sizeof device->bus_id, "0000:01:00.0");
+    device->stats.used_bytes = (struct vramgc_gauge){used, used};
+    device->stats.held_bytes = (struct vramgc_gauge){held, held};
+    device->stats.live_bytes = (struct vramgc_gauge){held / 8 * 7, held / 8 * 7};
+}
+
+static void run_out(struct vramgc_device *device) {
+    uint64_t held = device->stats.held_bytes.current, live = device->stats.live_bytes.current;
+    sample.refusal = (struct vramgc_refusal){.sequence = 1,
+                                             .time_ns = SECOND_NS,
+                                             .cause = VRAMGC_CAUSE_FULL,
+                                             .reported = VRAMGC_REPORTED,
+                                             .request_bytes = (uint64_t)2 << 30,
+                                             .allocated_bytes = live,
+                                             .reserved_bytes = held,
+                                             .held_bytes = held,
+                                             .idle_bytes = held - live,
+                                             .total_bytes = device->total_bytes};
+    sample.refusal.free_bytes = device->total_bytes - device->stats.used_bytes.current;
+    sample.record.refusals[sample.record.refusal_count++] = &sample.refusal;
+    device->stats.ooms = 1;
+}
+
+/* More stays after each job, up to what is live now. */
+static void let_grow(struct vramgc_device *device) {
+    struct vramgc_floors *floors = &device->floors;
+    enum { TIMES = 40, STEP = 64 << 20 };
+    floors->merged = 1;
+    for (floors->count = 0; floors->count < TIMES; floors->count++)
+        floors->bytes[floors->count] =
+            device->stats.live_bytes.current - (TIMES - floors->count) * STEP;
+    floors->turns = floors->count;
+}
+
+/* The words are those of a real one. */
+static void tell_sample(const struct alert_rules *rules, size_t number) {
+    struct alert_rules one = {.list = {rules->list[number]}, .count = 1};
+    struct alert_seen seen = {0};
+    struct vramgc_device *device = sample.file.devices;
+    sample.rule = &rules->list[number];
+    sample.number = number;
+    sample.record.refusal_count = 0;
+    fill_card(device);
+    if (sample.rule->kind == ALERT_OOM)
+        run_out(device);
+    if (sample.rule->kind == ALERT_GROWTH)
+        let_grow(device);
+    alert_look(&one, &seen, &sample.record, 0, true, take_sample);
+}
+
+void alert_commands_try(const struct alert_rules *rules, const volatile sig_atomic_t *stopped) {
+    char path[] = "/tmp/vramgc-test-XXXXXX";
+    int made = mkstemp(path); /* it stays empty: a command that copies it has one */
+    sample.record = (struct stats_file){
+        .file = &sample.file, .path = path, .state = PROCESS_RUNNING, .code = -1};
+    sample.file.pid = (uint64_t)getpid();
+    sample.file.device_count = 1;
+    text_copy(sample.file.command_line, sizeof sample.file.command_line, "vramgc watch --test");
+    alert_commands_begin(rules, true);
+    for (size_t i = 0; i < rules->count; i++)
+        tell_sample(rules, i);
+    for (alert_commands_turn(); alert_commands_run() && !*stopped; alert_commands_turn())
+        sleep_ns(10 * MILLISECOND_NS);
+    alert_commands_kill();
+    if (made >= 0)
+        unlink(path);
 }

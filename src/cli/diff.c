@@ -22,19 +22,8 @@
 #include <math.h>
 #include <string.h>
 
-/* As the rows below: a label and three figures in 80 columns. */
-enum { COLUMN = 14 };
-
-struct sides {
-    FILE *out;
-    const struct stats_file *a, *b;
-    char name_a[COLUMN + 1], name_b[COLUMN + 1];
-    bool in_a, in_b; /* what the rows are of; of what one has not nothing is known */
-    bool all;
-};
-
-static void write_row(FILE *out, const char *label, const char *a, const char *b,
-                      const char *change) {
+static void write_columns(FILE *out, const char *label, const char *a, const char *b,
+                          const char *change) {
     summary_line(out, "%-34s %14s %14s %14s", label, a, b, change);
 }
 
@@ -58,69 +47,68 @@ static struct figure show_change(double a, double b) {
     return figure;
 }
 
-static void write_number(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
-                         uint64_t b) {
+/* change is "" for what differs from run to run, and for how vramgc works: as a percentage it would
+ * be read. */
+static void write_values(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
+                         uint64_t b, const char *change) {
     const struct figure unknown = show_known(false, 0);
-    write_row(sides->out, label, (sides->in_a ? show_unit(unit, a) : unknown).text,
-              (sides->in_b ? show_unit(unit, b) : unknown).text,
-              sides->in_a && sides->in_b ? show_change((double)a, (double)b).text : "");
+    write_columns(sides->out, label, (sides->in_a ? show_unit(unit, a) : unknown).text,
+                  (sides->in_b ? show_unit(unit, b) : unknown).text, change);
 }
 
-/* Of what differs from run to run, and of how vramgc works: as a percentage it would be read. */
-static void write_aside(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
-                        uint64_t b) {
-    const struct figure unknown = show_known(false, 0);
-    write_row(sides->out, label, (sides->in_a ? show_unit(unit, a) : unknown).text,
-              (sides->in_b ? show_unit(unit, b) : unknown).text, "");
+static void write_change(const struct sides *sides, const char *label, enum unit unit, uint64_t a,
+                         uint64_t b) {
+    write_values(sides, label, unit, a, b,
+                 sides->in_a && sides->in_b ? show_change((double)a, (double)b).text : "");
 }
 
 static void write_real(FILE *out, const char *label, struct derived a, struct derived b) {
-    write_row(out, label, show_real(a.known, a.value, 2).text, show_real(b.known, b.value, 2).text,
-              a.known && b.known ? show_change(a.value, b.value).text : "");
+    write_columns(out, label, show_real(a.known, a.value, 2).text,
+                  show_real(b.known, b.value, 2).text,
+                  a.known && b.known ? show_change(a.value, b.value).text : "");
 }
 
 /* By its name, which `vramgc help` explains, where there is anything to compare. */
-static void write_stat(const struct sides *sides, const struct stat_info *stat,
-                       struct vramgc_gauge a, struct vramgc_gauge b) {
+static void write_raw_figure(const struct sides *sides, const struct stat_info *stat,
+                             struct vramgc_gauge a, struct vramgc_gauge b) {
     char label[64];
     bool gauge = stat->group == STAT_DEVICE_GAUGE;
     snprintf(label, sizeof label, "%s, peak", stat->name);
     if (gauge && (a.peak || b.peak))
-        write_number(sides, label, stat->unit, a.peak, b.peak);
+        write_change(sides, label, stat->unit, a.peak, b.peak);
     snprintf(label, sizeof label, "%s%s", stat->name, gauge ? ", at the end" : "");
     if (a.current || b.current)
-        write_number(sides, label, stat->unit, a.current, b.current);
+        write_change(sides, label, stat->unit, a.current, b.current);
 }
 
-static void write_stats(const struct sides *sides, const struct vramgc_device_stats *a,
-                        const struct vramgc_device_stats *b) {
+static void write_raw_figures(const struct sides *sides, const struct vramgc_device_stats *a,
+                              const struct vramgc_device_stats *b) {
     for (size_t i = 0; i < stat_count; i++) {
         const struct stat_info *stat = &stat_table[i];
         if (stat->group != STAT_PROCESS_TOTAL && stat->group != STAT_DEVICE_SUM)
-            write_stat(sides, stat, stat_value(stat, a), stat_value(stat, b));
+            write_raw_figure(sides, stat, stat_value(stat, a), stat_value(stat, b));
     }
 }
 
 static void write_ooms(const struct sides *sides) {
     uint64_t a = diff_ooms(sides->a), b = diff_ooms(sides->b);
-    write_row(sides->out, "out of memory, times", show_ooms(sides->a->file, a).text,
-              show_ooms(sides->b->file, b).text, show_change((double)a, (double)b).text);
+    write_columns(sides->out, "out of memory, times", show_ooms(sides->a->file, a).text,
+                  show_ooms(sides->b->file, b).text, show_change((double)a, (double)b).text);
 }
 
-static void write_derived(const struct sides *sides, const char *label, enum derived_id id,
-                          const struct vramgc_device *a, const struct vramgc_device *b) {
+static void write_ratio(const struct sides *sides, const char *label, enum derived_id id,
+                        const struct vramgc_device *a, const struct vramgc_device *b) {
     write_real(sides->out, label, derived_figure(id, a), derived_figure(id, b));
 }
 
-static void write_rest(const struct sides *sides, const struct vramgc_device *a,
-                       const struct vramgc_device *b) {
-    write_derived(sides, "held / live, mean of block events", DERIVED_held_over_live_mean, a, b);
-    write_derived(sides, "the same, weighted by what is live", DERIVED_held_over_live_weighted, a,
-                  b);
-    write_derived(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
-    write_derived(sides, "of the card used at most, %", DERIVED_utilisation_peak_percent, a, b);
+static void write_all_figures(const struct sides *sides, const struct vramgc_device *a,
+                              const struct vramgc_device *b) {
+    write_ratio(sides, "held / live, mean of block events", DERIVED_held_over_live_mean, a, b);
+    write_ratio(sides, "the same, weighted by what is live", DERIVED_held_over_live_weighted, a, b);
+    write_ratio(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
+    write_ratio(sides, "of the card used at most, %", DERIVED_utilisation_peak_percent, a, b);
     summary_line(sides->out, "all figures that are not 0 in both; `vramgc help NAME` explains one");
-    write_stats(sides, &a->stats, &b->stats);
+    write_raw_figures(sides, &a->stats, &b->stats);
 }
 
 static void write_last(const struct sides *sides, const struct vramgc_device *a,
@@ -131,10 +119,10 @@ static void write_last(const struct sides *sides, const struct vramgc_device *a,
     char label[48];
     struct text text = TEXT_IN(label);
     text_format(&text, "held, %s%s%s", x.name, between, *between ? y.name : "");
-    write_number(sides, label, UNIT_BYTES, x.stats->held_bytes.current,
+    write_change(sides, label, UNIT_BYTES, x.stats->held_bytes.current,
                  y.stats->held_bytes.current);
     memcpy(label, "live", 4); /* a model is there, or none */
-    write_number(sides, label, UNIT_BYTES, x.stats->live_bytes.current,
+    write_change(sides, label, UNIT_BYTES, x.stats->live_bytes.current,
                  y.stats->live_bytes.current);
 }
 
@@ -142,19 +130,19 @@ static void write_last(const struct sides *sides, const struct vramgc_device *a,
 static void write_main(const struct sides *sides, const struct vramgc_device *a,
                        const struct vramgc_device *b) {
     const struct vramgc_device_stats *x = &a->stats, *y = &b->stats;
-    write_number(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes);
-    write_number(sides, "requests refused, times", UNIT_COUNT, x->refusals, y->refusals);
-    write_number(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
-    write_number(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
+    write_change(sides, "card", UNIT_BYTES, a->total_bytes, b->total_bytes);
+    write_change(sides, "requests refused, times", UNIT_COUNT, x->refusals, y->refusals);
+    write_change(sides, "held, peak", UNIT_BYTES, x->held_bytes.peak, y->held_bytes.peak);
+    write_change(sides, "live, peak", UNIT_BYTES, x->live_bytes.peak, y->live_bytes.peak);
     write_last(sides, a, b);
-    write_derived(sides, "held / live, over time", DERIVED_held_over_live_time, a, b);
-    write_number(sides, "idle memory returned, times", UNIT_COUNT, x->reclaims, y->reclaims);
+    write_ratio(sides, "held / live, over time", DERIVED_held_over_live_time, a, b);
+    write_change(sides, "idle memory returned, times", UNIT_COUNT, x->reclaims, y->reclaims);
     if (sides->all)
-        write_aside(sides, "driver calls, vramgc's too", UNIT_COUNT, all_driver_calls(x),
-                    all_driver_calls(y));
+        write_values(sides, "driver calls, vramgc's too", UNIT_COUNT, all_driver_calls(x),
+                     all_driver_calls(y), "");
 }
 
-/* What the function of a site had at the peak. */
+/* Live bytes of the site's function at the peak. */
 static uint64_t peak_of(const struct stats_file *record, size_t index,
                         const struct vramgc_site *site) {
     struct who_row rows[WHO_ROWS];
@@ -180,7 +168,7 @@ static struct who_name name_in(const struct vramgc_site *site, enum name_form fo
     return name;
 }
 
-/* Whether another function of one side reads the same. */
+/* True where another function of that side reads the same. */
 static bool is_doubled(const struct stats_file *record, size_t index,
                        const struct vramgc_site *site, enum name_form form) {
     struct who_row rows[WHO_ROWS];
@@ -193,7 +181,7 @@ static bool is_doubled(const struct stats_file *record, size_t index,
     return false;
 }
 
-/* What is longer than its column has a line of its own. */
+/* A name longer than its column has a line of its own. */
 static void write_function(const struct sides *sides, size_t index,
                            const struct vramgc_site *site) {
     enum { LABEL_COLUMNS = 34 };
@@ -207,7 +195,7 @@ static void write_function(const struct sides *sides, size_t index,
     bool is_long = columns_of_bytes(label, text.length) > LABEL_COLUMNS;
     if (is_long)
         summary_line(sides->out, "%s", label);
-    write_number(sides, is_long ? "" : label, UNIT_BYTES, peak_of(sides->a, index, site),
+    write_change(sides, is_long ? "" : label, UNIT_BYTES, peak_of(sides->a, index, site),
                  peak_of(sides->b, index, site));
 }
 
@@ -235,7 +223,7 @@ static size_t write_functions(const struct sides *sides, size_t index, bool of_b
     return written;
 }
 
-static void write_who(const struct sides *sides, size_t index) {
+static void write_functions_at_peak(const struct sides *sides, size_t index) {
     const size_t most = sides->all ? WHO_ROWS : 5, least_of_b = 2;
     if (sides->a->file->devices[index].owners_at_peak.count +
             sides->b->file->devices[index].owners_at_peak.count ==
@@ -246,8 +234,8 @@ static void write_who(const struct sides *sides, size_t index) {
     write_functions(sides, index, true, max_u64(most - written, least_of_b));
 }
 
-static void write_card(const struct sides *sides, size_t index, const struct vramgc_device *a,
-                       const struct vramgc_device *b) {
+static void write_card_names(const struct sides *sides, size_t index, const struct vramgc_device *a,
+                             const struct vramgc_device *b) {
     char label[24];
     int columns = snprintf(label, sizeof label, "GPU %zu  ", index);
     fputc('\n', sides->out);
@@ -259,30 +247,30 @@ static void write_card(const struct sides *sides, size_t index, const struct vra
     summary_line(sides->out, "%*s%s: %s", columns, "", sides->name_b, sides->in_b ? b->name : "-");
 }
 
-static void write_device(const struct sides *sides, size_t index) {
+static void write_both_cards(const struct sides *sides, size_t index) {
     const struct vramgc_device *a = &sides->a->file->devices[index];
     const struct vramgc_device *b = &sides->b->file->devices[index];
     if (!a->present && !b->present)
         return;
     struct sides of = *sides;
     of.in_a = a->present, of.in_b = b->present;
-    write_card(&of, index, a, b);
+    write_card_names(&of, index, a, b);
     write_main(&of, a, b);
-    write_who(&of, index);
+    write_functions_at_peak(&of, index);
     if (of.all)
-        write_rest(&of, a, b);
+        write_all_figures(&of, a, b);
 }
 
 /* As the user calls the two, here and in the table. */
 static void name_sides(struct sides *sides, const char *names) {
-    char both[4 * COLUMN];
+    char both[4 * DIFF_COLUMN];
     struct text a = TEXT_IN(sides->name_a), b = TEXT_IN(sides->name_b);
     text_copy(both, sizeof both, names && strchr(names, ',') ? names : "A,B");
     clean_text(both, sizeof both);
     char *comma = strchr(both, ',');
     *comma = 0;
-    text_add_n(&a, both, bytes_of_columns(both, COLUMN));
-    text_add_n(&b, comma + 1, bytes_of_columns(comma + 1, COLUMN));
+    text_add_n(&a, both, bytes_of_columns(both, DIFF_COLUMN));
+    text_add_n(&b, comma + 1, bytes_of_columns(comma + 1, DIFF_COLUMN));
 }
 
 /* ---- what was set ---- */
@@ -303,24 +291,24 @@ static struct figure show_setting(const struct option_info *info, const char *va
     uint64_t bytes;
     if (info->type == SIZE && parse_size(value, &bytes))
         return show_bytes(bytes);
-    text_add_n(&text, value, bytes_of_columns(value, COLUMN));
+    text_add_n(&text, value, bytes_of_columns(value, DIFF_COLUMN));
     return figure;
 }
 
-static void write_settings(const struct sides *sides) {
+static void write_changed_settings(const struct sides *sides) {
     for (size_t i = 0; i < option_count; i++) {
         const struct option_info *info = &option_table[i];
         const char *a = stats_file_setting(sides->a, info->name);
         const char *b = stats_file_setting(sides->b, info->name);
         if (a && b && strcmp(a, b) != 0 && is_told_of(info))
-            write_row(sides->out, info->variable, show_setting(info, a).text,
-                      show_setting(info, b).text, "");
+            write_columns(sides->out, info->variable, show_setting(info, a).text,
+                          show_setting(info, b).text, "");
     }
 }
 
 /* ---- what became of the two ---- */
 
-static struct verdict judge(const struct stats_file *side) {
+static struct verdict verdict_of_side(const struct stats_file *side) {
     struct stats_file *record = (struct stats_file *)side; /* which verdict_of() only reads */
     return verdict_of(&record, 1);
 }
@@ -335,8 +323,8 @@ static void write_command(FILE *out, const struct stats_file *side) {
     fprintf(out, "%s%.*s%s\n", when, (int)length, command, command[length] ? ".." : "");
 }
 
-static void write_verdict(FILE *out, const char *name, const struct stats_file *side) {
-    struct verdict verdict = judge(side);
+static void write_outcome(FILE *out, const char *name, const struct stats_file *side) {
+    struct verdict verdict = verdict_of_side(side);
     char sentences[sizeof verdict.what + sizeof verdict.cause + 1];
     struct text text = TEXT_IN(sentences);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
@@ -351,17 +339,17 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
     struct stats_file *const both[] = {(struct stats_file *)a,
                                        (struct stats_file *)b}; /* only read */
     name_sides(&sides, names);
-    diff_which(out, a, sides.name_a, b, sides.name_b);
-    write_verdict(out, sides.name_a, a);
-    write_verdict(out, sides.name_b, b);
+    diff_which(&sides);
+    write_outcome(out, sides.name_a, a);
+    write_outcome(out, sides.name_b, b);
     fputc('\n', out);
-    write_row(out, "", sides.name_a, sides.name_b, "change");
-    write_settings(&sides);
-    write_aside(&sides, "time since CUDA began", UNIT_NS, a->elapsed_ns, b->elapsed_ns);
-    write_row(out, "mode", a->file->mode, b->file->mode, "");
+    write_columns(out, "", sides.name_a, sides.name_b, "change");
+    write_changed_settings(&sides);
+    write_values(&sides, "time since CUDA began", UNIT_NS, a->elapsed_ns, b->elapsed_ns, "");
+    write_columns(out, "mode", a->file->mode, b->file->mode, "");
     write_ooms(&sides);
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        write_device(&sides, i);
+        write_both_cards(&sides, i);
     fputs("\nHeld is what the driver gave, live what tensors use; held / live is 1 at best.\n",
           out);
     if (!all)

@@ -12,11 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-struct sides {
-    const struct stats_file *a, *b;
-    const char *name_a, *name_b;
-};
-
 uint64_t diff_ooms(const struct stats_file *side) {
     struct stats_file *record = (struct stats_file *)side; /* which tally_of() only reads */
     struct tally tally = tally_of(&record, 1);
@@ -44,8 +39,9 @@ static double blocks_of(const struct stats_file *record) {
 }
 
 /* By how it ended, and by how much it had done by then. False: there is nothing to say. */
-static bool write_less(FILE *out, const char *name, const struct stats_file *record,
-                       const char *name_of_other, const struct stats_file *other) {
+static bool write_less(const struct sides *sides, bool of_b) {
+    const struct stats_file *record = of_b ? sides->b : sides->a,
+                            *other = of_b ? sides->a : sides->b;
     const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
     struct figure failure = show_failure(record);
     char line[400];
@@ -55,18 +51,19 @@ static bool write_less(FILE *out, const char *name, const struct stats_file *rec
     if (!less && (!*failure.text || *show_failure(other).text))
         return false;
     bool ran_out = verdict_of(&(struct stats_file *){(struct stats_file *)record}, 1).ran_out;
-    text_format(&text, "%s %s", name, ran_out ? "ran out of memory and " : "");
+    text_format(&text, "%s %s", of_b ? sides->name_b : sides->name_a,
+                ran_out ? "ran out of memory and " : "");
     text_add(&text, *failure.text ? failure.text : "did less work");
     if (!less)
         text_format(&text, " after %s", show_time(record->elapsed_ns).text);
     if (less)
         text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
                     show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
-                    name_of_other, show_count(to_u64(blocks_of_other)).text,
+                    of_b ? sides->name_a : sides->name_b, show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
     text_format(&text, ". These figures compare different work%s.",
                 *failure.text && !ran_out ? ": run it again, to its end" : "");
-    summary_wrapped_at(out, 0, "", line);
+    summary_wrapped_at(sides->out, 0, "", line);
     return true;
 }
 
@@ -123,7 +120,7 @@ static void say_average(struct text *text, const struct sides *sides, const stru
                     less.text);
 }
 
-static void say_held(struct text *text, const struct sides *sides, size_t index) {
+static void say_held_less(struct text *text, const struct sides *sides, size_t index) {
     const struct vramgc_device *a = &sides->a->file->devices[index];
     const struct vramgc_device *b = &sides->b->file->devices[index];
     struct last_moment x = last_moment_of(a, sides->a->state == PROCESS_RUNNING),
@@ -142,33 +139,31 @@ static void say_held(struct text *text, const struct sides *sides, size_t index)
     say_average(text, sides, a, b);
 }
 
-/* What fits on one may not fit on the other. */
-static void write_cards(FILE *out, const struct sides *sides, size_t index) {
+/* A model that fits on one may not fit on the other. */
+static void write_card_sizes(const struct sides *sides, size_t index) {
     struct figure a = show_bytes(sides->a->file->devices[index].total_bytes),
                   b = show_bytes(sides->b->file->devices[index].total_bytes);
     if (strcmp(a.text, b.text) != 0)
-        fprintf(out, "The cards differ: %s in %s, %s in %s.\n", a.text, sides->name_a, b.text,
-                sides->name_b);
+        fprintf(sides->out, "The cards differ: %s in %s, %s in %s.\n", a.text, sides->name_a,
+                b.text, sides->name_b);
 }
 
 /* Of different work it would mislead. */
-void diff_which(FILE *out, const struct stats_file *a, const char *name_a,
-                const struct stats_file *b, const char *name_b) {
-    const struct sides sides = {a, b, name_a, name_b};
-    size_t index = card_to_tell(&sides);
+void diff_which(const struct sides *sides) {
+    size_t index = card_to_tell(sides);
     char line[400];
     struct text text = TEXT_IN(line);
-    bool less = write_less(out, name_a, a, name_b, b);
-    less = write_less(out, name_b, b, name_a, a) || less;
+    bool less = write_less(sides, false);
+    less = write_less(sides, true) || less;
     if (!less)
-        say_ooms(&text, &sides);
+        say_ooms(&text, sides);
     if (!less && index < VRAMGC_MAX_DEVICES)
-        say_held(&text, &sides, index);
+        say_held_less(&text, sides, index);
     if (text.length)
-        summary_wrapped_at(out, 0, "", line);
+        summary_wrapped_at(sides->out, 0, "", line);
     if (index < VRAMGC_MAX_DEVICES)
-        write_cards(out, &sides, index);
-    if (strcmp(a->file->command_line, b->file->command_line) != 0)
-        fputs("The two commands differ: so may the work.\n", out);
-    fputc('\n', out);
+        write_card_sizes(sides, index);
+    if (strcmp(sides->a->file->command_line, sides->b->file->command_line) != 0)
+        fputs("The two commands differ: so may the work.\n", sides->out);
+    fputc('\n', sides->out);
 }

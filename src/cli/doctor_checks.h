@@ -1,7 +1,20 @@
-/* doctor_checks.h: what `vramgc doctor` looks at. Each tells what it finds, and changes nothing. */
+/* doctor_checks.h: what `vramgc doctor` finds. Each check tells it, and changes nothing. */
 #pragma once
 
-#include <sys/types.h>
+#include <stddef.h>
+
+enum mark { MARK_OK, MARK_NOTE, MARK_WRONG };
+
+/* A line: "WRONG  allocator  ..."; what is wrong is counted. The sentence says what to do about it.
+ */
+void finding(enum mark mark, const char *about, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Between the two, lines wait: another program may be writing. */
+void finding_hold(void);
+void finding_release(void);
+
+size_t finding_wrong_count(void);
 
 /* The library, LD_PRELOAD, settings, the state folder, container, WSL. */
 void doctor_host(void);
@@ -12,7 +25,3 @@ void doctor_cards(const char *torch_cuda);
 
 /* PyTorch's setting for its allocator. */
 void doctor_allocator(void);
-
-/* Processes of this user that use CUDA without the library; ancestor: only those that it started,
- * 0: all. To be called often while a program runs: each is told once. How many are told so far. */
-size_t doctor_processes(pid_t ancestor);

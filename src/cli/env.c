@@ -3,7 +3,6 @@
 #include "cli/alert_commands.h"
 #include "cli/cli.h"
 #include "cli/preload.h"
-#include "cli/settings.h"
 #include "show/summary_lines.h"
 #include "base/text.h"
 

@@ -4,7 +4,6 @@
 #include "cli/cli.h"
 #include "read/outfile.h"
 #include "base/base.h"
-#include "base/parse.h"
 
 #include <string.h>
 
@@ -37,13 +36,6 @@ static bool take_format(const struct args *args) {
     }
     request.write = formats[i].write;
     return true;
-}
-
-static bool take_every(const struct args *args) {
-    if (parse_duration(args->value, &request.every_ns) && request.every_ns >= 100 * MILLISECOND_NS)
-        return true;
-    complain("--every %s is no duration of at least 100ms", args->value);
-    return false;
 }
 
 static bool is_complete(void) {
@@ -108,7 +100,7 @@ static const struct flag flags[] = {
      .take = take_format},
     {"every", 0, "DURATION",
      "write -o FILE anew each time that DURATION has passed, until interrupted",
-     .take = take_every},
+     .every_ns = &request.every_ns},
     {"output", 'o', "FILE", "write there instead of to standard output", .value = &request.output},
     {"force", 'f', NULL, "replace FILE even if vramgc has not written it", .on = &request.force},
 };

@@ -1,11 +1,9 @@
 /* help.c: the command `vramgc help`, written from the tables; nothing that a table knows is
  * repeated here. */
-#include "cli/help.h"
-#include "cli/completion.h"
+#include "cli/cli.h"
 #include "cli/hint.h"
 #include "read/derived.h"
-#include "cli/man.h"
-#include "cli/settings.h"
+#include "read/emit.h"
 #include "read/units.h"
 #include "show/export_formats.h"
 #include "show/report_fields.h"
@@ -25,14 +23,20 @@ static void write_flag(const struct flag *flag) {
     summary_wrapped_at(stdout, 8, "", flag->help);
 }
 
+/* A line each; behind a tab stands text for the word before it. */
 static void write_paragraphs(const char *details) {
-    for (struct paragraph paragraph; args_paragraph(&details, &paragraph);) {
-        if (paragraph.behind)
-            printf("  %s\n", paragraph.text);
-        else if (!*paragraph.text)
+    char paragraph[1024];
+    while (*details) {
+        size_t length = strcspn(details, "\n");
+        struct text text = TEXT_IN(paragraph);
+        text_add_n(&text, details, length);
+        details += length + (details[length] == '\n');
+        char *tab = strchr(paragraph, '\t');
+        if (!*paragraph)
             puts("");
-        const char *words = paragraph.behind ? paragraph.behind : paragraph.text;
-        summary_wrapped_at(stdout, paragraph.behind ? 8 : 0, "", words);
+        if (tab)
+            printf("  %.*s\n", (int)(tab - paragraph), paragraph);
+        summary_wrapped_at(stdout, tab ? 8 : 0, "", tab ? tab + 1 : paragraph);
     }
 }
 
@@ -50,7 +54,7 @@ void help_first(FILE *out) {
           out);
 }
 
-static void write_commands(enum command_group group) {
+static void write_commands_of(enum command_group group) {
     for (size_t i = 0; commands[i]; i++)
         if (commands[i]->group == group)
             printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
@@ -65,7 +69,7 @@ static void write_overview(void) {
     printf("vramgc %s: gives idle GPU memory back and tells where it went\n", VRAMGC_VERSION);
     for (enum command_group group = GROUP_START; group < GROUP_COUNT; group++) {
         puts(headings[group]);
-        write_commands(group);
+        write_commands_of(group);
     }
     puts("\n`vramgc help COMMAND`: its options. `vramgc help settings`: all settings.");
 }
@@ -110,7 +114,7 @@ static void write_setting(const struct option_info *info) {
     summary_wrapped_at(stdout, 8, "", info->help);
 }
 
-static void write_settings(void) {
+static void write_all_settings(void) {
     write_paragraphs(
         "Settings, as variables of the environment. `vramgc run` has each as an option: "
         "--threshold 70 is VRAMGC_THRESHOLD=70. Sizes and durations have a unit: 512MiB, 1.5G, "
@@ -126,56 +130,34 @@ static void write_settings(void) {
         write_flag(&flags[i]);
 }
 
-/* A cell of a Markdown table must not hold its separator. */
-static void write_cell(const char *text) {
-    for (; *text; text++)
-        if (*text == '|')
-            fputs("\\|", stdout);
-        else
-            fputc(*text, stdout);
+/* A figure of the tables, those that are computed behind the others. */
+struct figure_info {
+    const char *name, *unit, *help;
+};
+
+static size_t figure_count(void) {
+    return stat_count + DERIVED_COUNT;
 }
 
-static void write_table(bool only_often_set) {
-    puts("setting | default | meaning\n---|---|---");
-    for (size_t i = 0; i < option_count; i++) {
-        const struct option_info *info = &option_table[i];
-        if (only_often_set && !settings_is_often_set(info->name))
-            continue;
-        printf("`%s=", info->variable);
-        write_cell(info->type == BOOL ? "0|1" : settings_argument(info));
-        printf("` | %s%s%s | ", *info->standard ? "`" : "", shown_default(info),
-               *info->standard ? "`" : "");
-        write_cell(info->help);
-        putchar('\n');
-    }
+static struct figure_info figure_at(size_t i) {
+    if (i < stat_count)
+        return (struct figure_info){stat_table[i].name, unit_name(stat_table[i].unit),
+                                    stat_table[i].help};
+    const struct derived_info *derived = &derived_table[i - stat_count];
+    return (struct figure_info){derived->name, "derived", derived->help};
 }
 
-static void write_markdown_settings(void) {
-    write_table(false);
-}
-
-static void write_markdown_often_set(void) {
-    write_table(true);
-}
-
-static void write_figure(const char *name, const char *unit, const char *help) {
-    printf("  %s (%s)\n", name, unit);
-    summary_wrapped_at(stdout, 8, "", help);
-}
-
-static void write_stat(const struct stat_info *info) {
-    write_figure(info->name, unit_name(info->unit), info->help);
-}
-
-static void write_derived(const struct derived_info *info) {
-    write_figure(info->name, "derived", info->help);
+static void explain_figure(size_t i) {
+    struct figure_info figure = figure_at(i);
+    printf("  %s (%s)\n", figure.name, figure.unit);
+    summary_wrapped_at(stdout, 8, "", figure.help);
 }
 
 static void write_group(const char *title, enum stat_group group) {
     puts(title);
     for (size_t i = 0; i < stat_count; i++)
         if (stat_table[i].group == group)
-            write_stat(&stat_table[i]);
+            explain_figure(i);
 }
 
 static void write_metrics(void) {
@@ -184,8 +166,8 @@ static void write_metrics(void) {
     write_group("\nFor the process, only ever growing:", STAT_PROCESS_TOTAL);
     write_group("\nFor each device, sums that figures below are computed from:", STAT_DEVICE_SUM);
     puts("\nFor each device, computed from the others:");
-    for (size_t i = 0; i < DERIVED_COUNT; i++)
-        write_derived(&derived_table[i]);
+    for (size_t i = stat_count; i < figure_count(); i++)
+        explain_figure(i);
     puts("");
     write_paragraphs(
         "The table of the summary adds up: held + others and driver + free = card. At the peak, "
@@ -199,12 +181,81 @@ static void write_schema(void) {
         complain("no memory");
 }
 
-static void write_json(void) {
+static void write_json_help(void) {
     write_paragraphs(
         "`vramgc report --json FILE...` prints one object, `vramgc run --json FILE` writes it. "
         "Sizes are bytes, times nanoseconds, and what is unknown is null. Within one value of "
         "`schema` fields are only added.\n"
         "`vramgc help schema` is its JSON schema; `vramgc help metrics` explains each figure.\n");
+}
+
+/* --- for scripts/texts, which makes the manual, the completions and the tables of the documents
+ * --- */
+
+static void emit_item(struct emit *emit, const char *heading, const char *help) {
+    emit_open_line(emit, NULL, "");
+    emit_label(emit, "heading", "", heading);
+    emit_label(emit, "help", "", help);
+    emit_close(emit);
+}
+
+static void emit_flags(struct emit *emit, const char *name, const struct flag *flags,
+                       size_t count) {
+    emit_list(emit, name, "", count);
+    for (size_t i = 0; i < count; i++) {
+        char heading[128];
+        args_heading(&flags[i], heading, sizeof heading);
+        emit_item(emit, heading, flags[i].help);
+    }
+    emit_close(emit);
+}
+
+static void emit_command(struct emit *emit, const struct command *command) {
+    struct flag flags[FLAGS_MAX];
+    command_flags(command, flags);
+    emit_open(emit, NULL, "");
+    emit_text(emit, "name", "", command->name);
+    emit_label(emit, "operands", "", command->operands);
+    emit_text(emit, "summary", "", command->summary);
+    emit_bool(emit, "takes_settings", "", command->takes_settings);
+    emit_flags(emit, "options", flags, command->flag_count + 1);
+    emit_label(emit, "details", "", command->details);
+    emit_close(emit);
+}
+
+static void emit_setting(struct emit *emit, const struct option_info *info) {
+    emit_open(emit, NULL, "");
+    emit_text(emit, "variable", "", info->variable);
+    emit_text(emit, "value", "", info->type == BOOL ? "0|1" : settings_argument(info));
+    emit_label(emit, "standard", "", info->standard);
+    emit_bool(emit, "often_set", "", settings_is_often_set(info->name));
+    emit_text(emit, "help", "", info->help);
+    emit_close(emit);
+}
+
+static void write_tables(void) {
+    struct emit emit;
+    struct flag flags[FLAGS_MAX];
+    emit_begin(&emit, stdout, EMIT_JSON, "");
+    emit_text(&emit, "version", "", VRAMGC_VERSION);
+    emit_list(&emit, "commands", "", 1);
+    for (size_t i = 0; commands[i]; i++)
+        emit_command(&emit, commands[i]);
+    emit_close(&emit);
+    emit_list(&emit, "settings", "", option_count);
+    for (size_t i = 0; i < option_count; i++)
+        emit_setting(&emit, &option_table[i]);
+    emit_close(&emit);
+    emit_flags(&emit, "setting_options", flags, settings_flags(flags, FLAGS_MAX));
+    emit_list(&emit, "figures", "", 1);
+    for (size_t i = 0; i < figure_count(); i++) {
+        struct figure_info figure = figure_at(i);
+        char heading[96];
+        snprintf(heading, sizeof heading, "%s (%s)", figure.name, figure.unit);
+        emit_item(&emit, heading, figure.help);
+    }
+    emit_close(&emit);
+    emit_end(&emit);
 }
 
 static void write_rules(void) {
@@ -215,7 +266,7 @@ static void write_dashboard(void) {
     fputs(grafana_dashboard, stdout);
 }
 
-/* What --on and VRAMGC_ON take. */
+/* For --on and VRAMGC_ON. */
 static void write_alerts(void) {
     help_on(command_find("watch"));
 }
@@ -223,26 +274,21 @@ static void write_alerts(void) {
 static const struct {
     const char *name;
     void (*write)(void);
-} topics[] = {{"settings", write_settings},
+} topics[] = {{"settings", write_all_settings},
               {"metrics", write_metrics},
-              {"json", write_json},
+              {"json", write_json_help},
               {"schema", write_schema},
-              {"markdown-settings", write_markdown_settings},
-              {"markdown-often-set", write_markdown_often_set},
+              {"tables", write_tables},
               {"prometheus-rules", write_rules},
               {"grafana-dashboard", write_dashboard},
               {"alerts", write_alerts},
               {"oom", write_alerts},
-              {"growth", write_alerts},
-              {"man", man_write},
-              {"completion-bash", completion_bash},
-              {"completion-zsh", completion_zsh},
-              {"completion-fish", completion_fish}};
+              {"growth", write_alerts}};
 
 /* --- one thing by its name --- */
 
 /* All names that there is help on, one after the other; NULL behind the last. */
-static const char *name_of(size_t index) {
+static const char *help_name(size_t index) {
     if (index < ARRAY_LENGTH(topics))
         return topics[index].name;
     index -= ARRAY_LENGTH(topics);
@@ -252,24 +298,21 @@ static const char *name_of(size_t index) {
     if (index < option_count)
         return option_table[index].variable;
     index -= option_count;
-    if (index < stat_count)
-        return stat_table[index].name;
-    index -= stat_count;
-    return index < DERIVED_COUNT ? derived_table[index].name : NULL;
+    return index < figure_count() ? figure_at(index).name : NULL;
 }
 
 static int unknown_name(const char *name) {
     size_t count = 0;
-    while (name_of(count))
+    while (help_name(count))
         count++;
-    const char *nearest = nearest_word(name, count, name_of);
+    const char *nearest = nearest_word(name, count, help_name);
     if (hint_meant(name))
         complain("there is no help on %s; %s", name, hint_meant(name));
     else if (nearest)
         complain("there is no help on %s; did you mean `vramgc help %s`?", name, nearest);
     else
         complain("there is no help on %s; there is on each command, setting and figure, and on "
-                 "settings, metrics, json, schema, alerts, man",
+                 "settings, metrics, json, schema, alerts",
                  name);
     return STATUS_USAGE;
 }
@@ -322,14 +365,9 @@ static bool is_figure(const char *typed, const char *name) {
 }
 
 static bool wrote_figure(const char *name) {
-    for (size_t i = 0; i < stat_count; i++)
-        if (is_figure(name, stat_table[i].name)) {
-            write_stat(&stat_table[i]);
-            return true;
-        }
-    for (size_t i = 0; i < DERIVED_COUNT; i++)
-        if (is_figure(name, derived_table[i].name)) {
-            write_derived(&derived_table[i]);
+    for (size_t i = 0; i < figure_count(); i++)
+        if (is_figure(name, figure_at(i).name)) {
+            explain_figure(i);
             return true;
         }
     return false;
@@ -348,13 +386,10 @@ static int help_main(struct args *args) {
 const struct command help_command = {
     "help",
     GROUP_HELP,
-    "[COMMAND|SETTING|settings|metrics|schema|man|...]",
+    "[COMMAND|SETTING|settings|metrics|schema|...]",
     "this list; more on a command, a setting or a figure",
-    "settings, metrics: all of them. schema: the JSON schema of `report --json`. "
-    "markdown-settings: all as a table, markdown-often-set: the README's. prometheus-rules, "
-    "grafana-dashboard: for the "
-    "metrics of `export --prometheus`. man: the manual page, as troff. "
-    "completion-bash, completion-zsh, completion-fish: what the shell offers behind vramgc.\n",
+    "settings, metrics: all of them. schema: the JSON schema of `report --json`. prometheus-rules, "
+    "grafana-dashboard: for the metrics of `export --prometheus`. tables: all of it as JSON.\n",
     .takes_any_word = true,
     .main = help_main,
 };

@@ -1,6 +1,6 @@
 /* hint.c: see hint.h. It looks for files and must run none. */
 #include "cli/hint.h"
-#include "cli/settings.h"
+#include "cli/cli.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -106,6 +106,8 @@ static const char *const meant[][2] = {
     {"prometheus|grafana|csv|markdown|perfetto", "did you mean `vramgc help export`?"},
     {"clean|clear|free|gc|flush|empty|release",
      "vramgc gives idle memory back by itself; `vramgc park PID` moves all of a program to RAM"},
+    {"man|manual|completion|completion-bash|completion-zsh|completion-fish",
+     "the manual and what shells complete come with `make install` and the packages"},
     {"stop|kill|end|quit", "vramgc cannot do that; press Ctrl-C where the program runs"},
 };
 

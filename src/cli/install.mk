@@ -14,10 +14,10 @@ PACKAGES ?= $(BUILD)/packages
 NUMBER := $(shell scripts/version | cut -d+ -f1)
 GUIDES := $(wildcard src/guides/*.md)
 
-# What the command says of itself: TOPIC:FILE.
-SAID := man:$(mandir)/man1/vramgc.1 completion-bash:$(datadir)/bash-completion/completions/vramgc \
-    completion-zsh:$(datadir)/zsh/site-functions/_vramgc completion-fish:$(datadir)/fish/vendor_completions.d/vramgc.fish \
-    prometheus-rules:$(docdir)/prometheus-rules.yml grafana-dashboard:$(docdir)/grafana-dashboard.json
+# What scripts/texts makes of the command's tables, KIND:FILE, and what the command says by itself, TOPIC:FILE.
+TEXTS := man:$(mandir)/man1/vramgc.1 completion-bash:$(datadir)/bash-completion/completions/vramgc \
+    completion-zsh:$(datadir)/zsh/site-functions/_vramgc completion-fish:$(datadir)/fish/vendor_completions.d/vramgc.fish
+SAID := prometheus-rules:$(docdir)/prometheus-rules.yml grafana-dashboard:$(docdir)/grafana-dashboard.json
 
 # Seen from its own folder, where the command looks for its library (src/cli/preload.c).
 LOOKS_IN = $(foreach lib,lib lib/$(shell $(CC) -print-multiarch) lib64,$(abspath $(bindir)/../$(lib)))
@@ -35,9 +35,10 @@ install: $(if $(BUILT),,all)
 	@umask 022; printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
 	    'Name: vramgc' 'Description: gives idle GPU memory of PyTorch programs back; its functions are weak symbols' \
 	    'Version: $(NUMBER)' 'Cflags: -I$${includedir}' > $(DESTDIR)$(libdir)/pkgconfig/vramgc.pc
-	@umask 022; for it in $(SAID); do file=$(DESTDIR)$${it#*:}; \
-	    install -d $${file%/*} && $(BUILD)/vramgc help $${it%%:*} > $$file || exit 1; done
+	@umask 022; for it in $(TEXTS); do file=$(DESTDIR)$${it#*:}; \
+	    install -d $${file%/*} && scripts/texts $${it%%:*} $(BUILD)/vramgc > $$file || exit 1; done
 	@install -d $(DESTDIR)$(docdir)/guides
+	@umask 022; for it in $(SAID); do $(BUILD)/vramgc help $${it%%:*} > $(DESTDIR)$${it#*:} || exit 1; done
 	@install -m 644 src/LIMITS.md LICENSE $(DESTDIR)$(docdir)
 	@install -m 644 $(GUIDES) $(DESTDIR)$(docdir)/guides
 	@[ -z "$$(find src include \( -name '*.[chS]' -o -name '*.def' -o -name '*.yml' -o -path '*/page/*' \) \
@@ -53,7 +54,7 @@ OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(
 
 uninstall:
 	@rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
-	    $(foreach it,$(SAID),$(lastword $(subst :, ,$(it)))) $(docdir)/LIMITS.md $(docdir)/LICENSE $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	    $(foreach it,$(TEXTS) $(SAID),$(lastword $(subst :, ,$(it)))) $(docdir)/LIMITS.md $(docdir)/LICENSE $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
 
 deb: all

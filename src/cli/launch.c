@@ -34,7 +34,7 @@ static struct {
 } self;
 
 /* By which the listener tells of a signal, and when it came. */
-static int word_of(int number) {
+static int listener_word(int number) {
     return SIGRTMIN + number;
 }
 
@@ -47,7 +47,7 @@ static void hold_signals(void) {
     sigemptyset(&blocked);
     for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
         sigaddset(&self.relayed, numbers[i]);
-        sigaddset(&blocked, word_of(numbers[i]));
+        sigaddset(&blocked, listener_word(numbers[i]));
     }
     self.held = self.relayed;
     sigaddset(&self.held, SIGCHLD);
@@ -76,7 +76,7 @@ _Noreturn static void listen_for(pid_t parent) {
     for (;;) {
         int number = sigwaitinfo(&self.relayed, NULL);
         union sigval when = {.sival_ptr = (void *)(uintptr_t)clock_ns()};
-        if (number > 0 && sigqueue(parent, word_of(number), when) != 0 && errno != EAGAIN)
+        if (number > 0 && sigqueue(parent, listener_word(number), when) != 0 && errno != EAGAIN)
             _exit(0);
     }
 }
@@ -107,7 +107,7 @@ static bool listener_got(int number) {
     uint64_t now_ns = clock_ns(), until_ns = now_ns + TOGETHER_NS;
     sigset_t word;
     sigemptyset(&word);
-    sigaddset(&word, word_of(number));
+    sigaddset(&word, listener_word(number));
     for (; self.listener > 0 && now_ns < until_ns; now_ns = clock_ns()) {
         struct timespec left = {.tv_nsec = (long)(until_ns - now_ns)};
         siginfo_t said;
@@ -139,10 +139,7 @@ static void become(char *const *command, int report) {
 /* The errno that the child reported, or 0 when its end of the pipe was closed by exec. */
 static int read_report(int report) {
     int error = 0;
-    ssize_t got;
-    do
-        got = read(report, &error, sizeof error);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = read(report, &error, sizeof error); /* no signal is let in */
     return got == (ssize_t)sizeof error ? error : 0;
 }
 

@@ -17,7 +17,7 @@
 
 static bool only_paths;
 
-/* What a reader knows without the report; else how the program ended, where that was not well. */
+/* The verdict in a word; else how the program ended, where that was not well. */
 static struct figure show_result(struct stats_file *record) {
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
@@ -49,7 +49,7 @@ static void write_program(const struct vramgc_file *file, int before) {
     printf("%.*s\n", (int)(cut ? bytes_of_columns(line, columns) : text.length), line);
 }
 
-static void write_row(struct stats_file *record) {
+static void write_run(struct stats_file *record) {
     int columns =
         printf("%-16s  %7llu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
                (unsigned long long)record->file->pid, show_time(stats_file_ran_ns(record)).text,
@@ -58,7 +58,7 @@ static void write_row(struct stats_file *record) {
 }
 
 /* Scripts get the bytes of a name. */
-static void write_path(const char *path, bool as_it_is) {
+static void write_file_name(const char *path, bool as_it_is) {
     char *shown = strdup(path);
     if (!shown)
         return;
@@ -72,11 +72,11 @@ static void write_file(const struct kept_file *file) {
     char error[256];
     struct stats_file *record = stats_file_load(file->path, error, sizeof error);
     if (record) {
-        write_row(record);
+        write_run(record);
         stats_file_free(record);
     } else {
         printf("%-16s  %s: ", show_date(file->peek.started_unix_ns).text, error);
-        write_path(file->path, false);
+        write_file_name(file->path, false);
     }
 }
 
@@ -87,7 +87,7 @@ static void write_list(const struct kept *kept) {
                "program");
     for (size_t i = 0; i < kept->count; i++)
         if (only_paths)
-            write_path(kept->files[i].path, for_script);
+            write_file_name(kept->files[i].path, for_script);
         else
             write_file(&kept->files[i]);
     if (!only_paths && kept->count > 0)

@@ -1,18 +1,25 @@
-/* live_file.c: see live_file.h. It must not open any other file, nor that of a program that has
- * ended. */
+/* live_file.c: see live_file.h, and the commands that store into such a file beside the program:
+ * `vramgc mark` a point on its timeline, `vramgc set` its limits, which it reads at each request
+ * (cuda/limit.h). They must not open any other file, nor that of a program that has ended, nor
+ * store what is no amount. */
 #include "cli/live_file.h"
-
 #include "base/base.h"
+#include "base/clean_text.h"
+#include "base/options.h"
 #include "base/parse.h"
 #include "base/ring.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "judge/who.h"
+#include "read/derived.h"
 #include "read/stats_file.h"
 #include "read/running.h"
+#include "read/units.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -36,7 +43,7 @@ struct vramgc_file *live_file_map(const char *path) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-static bool is_of(const struct vramgc_file *file, const struct vramgc_file *record) {
+static bool is_file_of(const struct vramgc_file *file, const struct vramgc_file *record) {
     return memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) == 0 &&
            file->process_start == record->process_start && file->pid == record->pid &&
            file->started_ns == record->started_ns && file->end == VRAMGC_END_UNKNOWN;
@@ -45,7 +52,7 @@ static bool is_of(const struct vramgc_file *file, const struct vramgc_file *reco
 struct vramgc_file *live_file_find(uint64_t pid) {
     struct stats_file *record = running_with_mapping(pid);
     struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
-    if (file && !is_of(file, record->file)) {
+    if (file && !is_file_of(file, record->file)) {
         live_file_close(file);
         file = NULL;
     }
@@ -103,3 +110,102 @@ void live_file_close(struct vramgc_file *file) {
     if (file)
         munmap(file, sizeof *file);
 }
+
+/* ---- vramgc mark ---- */
+
+static int mark_main(struct args *args) {
+    struct vramgc_file *file = live_file_open(args->argv[0]);
+    if (!file)
+        return STATUS_BAD_INPUT;
+    live_file_mark(file, args->argv[1]);
+    live_file_close(file);
+    return STATUS_FINE;
+}
+
+const struct command mark_command = {
+    "mark",
+    GROUP_RUNNING,
+    "PID|NAME LABEL",
+    "put a label on a program's timeline",
+    "NAME: main.py, its script, or ComfyUI, the folder of that; where several are called so they "
+    "are listed, and nothing is done. As the program itself does with vramgc_mark(): the report "
+    "has a row for it, and an M in the graph. `vramgc top` shows the numbers. Of LABEL 47 bytes "
+    "are kept. Exit status 1 when there is no such program under vramgc, 2 for a wrong call.\n",
+    .least = 2,
+    .most = 2,
+    .lacking = "one program, and one label, in quotes if it has spaces:",
+    .main = mark_main,
+};
+
+/* ---- vramgc set ---- */
+
+/* NULL: it cannot be set while a program runs. */
+static uint64_t *limit_of(struct vramgc_limits *limits, const char *name) {
+    return strcmp(name, "headroom") == 0 ? &limits->headroom
+           : strcmp(name, "cap") == 0    ? &limits->cap
+                                         : NULL;
+}
+
+/* NAME=VALUE. */
+static bool take_limit(const char *typed, struct vramgc_limits *limits) {
+    char name[32] = "", sentence[256];
+    const char *value = strchr(typed, '=');
+    if (value && (size_t)(value - typed) < sizeof name)
+        memcpy(name, typed, (size_t)(value - typed));
+    const struct option_info *info = settings_find(name);
+    struct options options;
+    if (!info || !limit_of(limits, name)) {
+        complain("%s: what can be set while a program runs is headroom=SIZE and cap=SIZE", typed);
+        return false;
+    }
+    if (!option_set(info, value + 1, &options)) {
+        option_refusal(info, typed, value + 1, sentence, sizeof sentence);
+        complain("%s", sentence);
+        return false;
+    }
+    *limit_of(limits, name) = *(const uint64_t *)((const char *)&options + info->offset);
+    return true;
+}
+
+/* A name may fit another program than was meant, and what is live stays until it is freed. */
+static void tell_limits(const struct vramgc_file *file) {
+    char words[PROGRAM_BYTES + 256];
+    struct text text = TEXT_IN(words);
+    program_describe(file, &text);
+    text_format(&text, " (%llu): ", (unsigned long long)file->pid);
+    if (!shared_card_say_limits(&text, &file->limits))
+        text_add(&text, "no head-room, no cap");
+    clean_text(words, sizeof words); /* the file is the program's own */
+    printf("%s; it holds %s now\n", words, show_bytes(held_on_all_cards(file)).text);
+}
+
+static int set_main(struct args *args) {
+    struct vramgc_limits limits = {UINT64_MAX, UINT64_MAX}; /* left alone */
+    for (int i = 1; i < args->operand_count; i++)
+        if (!take_limit(args->argv[i], &limits))
+            return STATUS_USAGE;
+    struct vramgc_file *file = live_file_open(args->argv[0]);
+    if (!file)
+        return STATUS_BAD_INPUT;
+    if (limits.headroom != UINT64_MAX)
+        __atomic_store_n(&file->limits.headroom, limits.headroom, __ATOMIC_RELAXED);
+    if (limits.cap != UINT64_MAX)
+        __atomic_store_n(&file->limits.cap, limits.cap, __ATOMIC_RELAXED);
+    tell_limits(file);
+    live_file_close(file);
+    return STATUS_FINE;
+}
+
+const struct command set_command = {
+    "set",
+    GROUP_RUNNING,
+    "PID|NAME headroom=SIZE|cap=SIZE...",
+    "change how much of the card a program gets, or leaves to others",
+    "NAME: as of `vramgc mark`. SIZE: 2GiB, or 10% of the card; 0 ends it. It holds for the next "
+    "request of the program at once; memory that lies idle goes back within a second, live memory "
+    "when the program frees it. VRAMGC_HEADROOM and VRAMGC_CAP set the same at the start. Exit "
+    "status 1 when there is no such program under vramgc, 2 for a wrong call.\n",
+    .least = 2,
+    .lacking = "which program, and what?",
+    .main = set_main,
+};

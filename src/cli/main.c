@@ -1,7 +1,7 @@
 /* main.c: finds the command that was typed, or what was meant. It must do nothing else. */
 #include "base/base.h"
 #include "base/parse.h"
-#include "cli/help.h"
+#include "cli/cli.h"
 #include "cli/hint.h"
 
 #include <string.h>

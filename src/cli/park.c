@@ -1,17 +1,20 @@
 /* park.c: the commands `vramgc park` and `vramgc wake`: a program leaves the card with all that it
  * has, and comes back with its addresses. The driver does it; the program needs no vramgc. It must
- * issue no restore that may not fit, for that would fail for good, and leave no program locked. */
+ * issue no restore that may not fit, for that would fail for good, take no note for true that
+ * another life of the number left, and leave no program locked. */
+#include "cli/park.h"
 #include "base/base.h"
 #include "base/control_group.h"
 #include "base/file.h"
 #include "base/parse.h"
 #include "base/peer_file.h"
 #include "base/process_stat.h"
+#include "base/state_folder.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/live_file.h"
-#include "cli/park.h"
 #include "prove/park_driver.h"
-#include "cli/parked.h"
+#include "read/cards.h"
 #include "read/running.h"
 #include "read/stats_file.h"
 #include "read/units.h"
@@ -21,22 +24,166 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is under way on the card ends first; a web UI between two images has nothing. */
+/* ---- how much of which card it needs to come back, noted when it leaves: nobody tells after ----
+ */
+
+enum { PARKED_CARDS = 16 };
+
+struct parked {
+    uint64_t pid, process_start;
+    size_t count;
+    struct {
+        char bus_id[16];
+        uint64_t bytes;
+    } cards[PARKED_CARDS];
+};
+
+/* As NVML says; no card: it does not know. */
+static struct parked parked_look(uint64_t pid) {
+    struct parked parked = {.pid = pid, .process_start = process_start_ticks(pid)};
+    struct card_label labels[PARKED_CARDS];
+    size_t cards = card_labels(labels, PARKED_CARDS);
+    for (size_t i = 0; i < cards; i++) {
+        struct card_reading reading = card_read(labels[i].bus_id);
+        for (size_t k = 0; reading.known && k < reading.users.count; k++) {
+            if (reading.users.list[k].pid != pid)
+                continue;
+            text_copy(parked.cards[parked.count].bus_id, sizeof parked.cards->bus_id,
+                      labels[i].bus_id);
+            parked.cards[parked.count++].bytes = reading.users.list[k].bytes;
+            break;
+        }
+    }
+    return parked;
+}
+
+static uint64_t parked_bytes(const struct parked *parked) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < parked->count; i++)
+        bytes += parked->cards[i].bytes;
+    return bytes;
+}
+
+static bool has_managed_memory(uint64_t pid) {
+    struct stats_file *record = running_with_mapping(pid);
+    uint64_t bytes = 0;
+    for (size_t i = 0; record && i < record->file->device_count; i++)
+        bytes += record->file->devices[i].stats.managed_bytes.current;
+    if (record)
+        stats_file_free(record);
+    return bytes > 0;
+}
+
+/* The driver would not say this: to it a divided card is out of memory. Of the programs on that
+ * NVML tells root only. */
+static const char *parked_obstacle(const struct parked *parked) {
+    struct card_label labels[PARKED_CARDS];
+    size_t cards = card_labels(labels, PARKED_CARDS);
+    bool divided = parked->count == 0 && cards == 1 && card_is_divided(labels[0].bus_id);
+    bool client = false;
+    for (size_t i = 0; i < parked->count; i++)
+        divided = divided || card_is_divided(parked->cards[i].bus_id);
+    for (size_t i = 0; i < cards; i++)
+        client = client || card_has_client(labels[i].bus_id, parked->pid);
+    return divided                           ? "its card is divided (MIG)"
+           : client                          ? "it has its card through MPS"
+           : has_managed_memory(parked->pid) ? "it has managed memory (cudaMallocManaged)"
+                                             : NULL;
+}
+
+static bool path_of(uint64_t pid, char *path, size_t capacity) {
+    char folder[4096];
+    if (!state_folder(folder, sizeof folder) || !state_folder_make(folder) ||
+        !state_folder_is_trusted(folder))
+        return false;
+    return snprintf(path, capacity, "%s/parked.%llu", folder, (unsigned long long)pid) <
+           (int)capacity;
+}
+
+static bool parked_write(const struct parked *parked) {
+    char path[4200];
+    if (!path_of(parked->pid, path, sizeof path))
+        return false;
+    unlink(path);
+    int fd = file_open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file)
+        return false;
+    fprintf(file, "%llu\n", (unsigned long long)parked->process_start);
+    for (size_t i = 0; i < parked->count; i++)
+        fprintf(file, "%s %llu\n", parked->cards[i].bus_id,
+                (unsigned long long)parked->cards[i].bytes);
+    return fclose(file) == 0;
+}
+
+/* False: nothing is noted, or not of this life of the process. */
+static bool parked_read(uint64_t pid, struct parked *out) {
+    char path[4200];
+    unsigned long long start = 0, bytes = 0;
+    FILE *file = path_of(pid, path, sizeof path) ? fopen(path, "re") : NULL;
+    *out = (struct parked){.pid = pid};
+    if (!file)
+        return false;
+    if (fscanf(file, "%llu", &start) == 1)
+        out->process_start = start;
+    while (out->count < PARKED_CARDS &&
+           fscanf(file, "%15s %llu", out->cards[out->count].bus_id, &bytes) == 2)
+        out->cards[out->count++].bytes = bytes;
+    fclose(file);
+    return out->count > 0 && process_lives(pid, out->process_start);
+}
+
+void parked_forget(uint64_t pid) {
+    char path[4200];
+    if (path_of(pid, path, sizeof path))
+        unlink(path);
+}
+
+static bool parked_fits(const struct parked *parked, char *why, size_t capacity) {
+    for (size_t i = 0; i < parked->count; i++) {
+        struct card_reading reading = card_read(parked->cards[i].bus_id);
+        if (reading.known && reading.free_bytes >= parked->cards[i].bytes)
+            continue;
+        snprintf(why, capacity, "it needs %s of card %s, which has %s free",
+                 show_bytes(parked->cards[i].bytes).text, parked->cards[i].bus_id,
+                 show_bytes(reading.free_bytes).text);
+        return false;
+    }
+    return true;
+}
+
+void parked_ask(uint64_t pid) {
+    struct parked parked = {0};
+    parked_read(pid, &parked);
+    for (size_t i = 0; i < parked.count; i++) {
+        struct card_reading reading = card_read(parked.cards[i].bus_id);
+        struct peer_ask ask = {
+            .card = peer_file_card(parked.cards[i].bus_id),
+            .asker = pid,
+            .waits = true,
+            .end_ns = clock_ns() + PEER_PATIENCE_NS,
+            .lacking_bytes = (int64_t)parked.cards[i].bytes - (int64_t)reading.free_bytes,
+        };
+        uint64_t could_give = peer_idle_bytes(&ask) + peer_parkable_bytes(&ask);
+        if (!reading.known || ask.lacking_bytes <= 0 || (int64_t)could_give < ask.lacking_bytes)
+            continue;
+        peer_ask_idle(&ask);
+        if (ask.lacking_bytes > 0)
+            peer_ask_turn(&ask);
+    }
+}
+
+/* ---- parking ---- */
+
+/* Work on the card ends first; a web UI between two images has none. */
 enum { LOCK_PATIENCE_MS = 10000 };
 /* An allocation that began before is over by then: cudaMalloc takes up to 1 ms mostly. */
 #define UNDER_WAY_NS (5 * MILLISECOND_NS)
 
-static enum park_how chosen; /* by --force */
-
-static bool names_one(const struct args *args) {
-    bool one = args->operand_count == 1 && *args->argv[0];
-    if (!one)
-        complain("which program? vramgc %s PID|NAME", args->command);
-    return one;
-}
+static bool forced;
 
 /* 0 after a complaint: none can be found, or there is no driver that can park. */
-static uint64_t process_of(const struct args *args) {
+static uint64_t process_to_park(const struct args *args) {
     uint64_t pid = 0;
     if (!parse_count(args->argv[0], &pid))
         pid = live_file_pid(args->argv[0]);
@@ -106,7 +253,7 @@ static bool host_has_room(const struct parked *parked, enum park_how how) {
     return false;
 }
 
-/* What the driver's word means here. */
+/* The driver's word, as it is meant here. */
 static const char *meaning(const char *error) {
     static const char *const known[][2] = {
         {"CUDA_ERROR_NOT_READY", " (its work did not end in time)"},
@@ -259,16 +406,14 @@ static bool driver_may(void) {
     if (proof == PARK_UNTRIED)
         complain("this driver has not been tried (`vramgc prove` does): where it fails the program "
                  "is lost");
-    else if (proof == PARK_REFUTED && chosen != PARK_FORCED)
+    else if (proof == PARK_REFUTED && !forced)
         complain("`vramgc prove` found that this driver does not park: only with --force");
-    return proof != PARK_REFUTED || chosen == PARK_FORCED;
+    return proof != PARK_REFUTED || forced;
 }
 
 static int park_main(struct args *args) {
-    if (!names_one(args))
-        return STATUS_USAGE;
-    uint64_t pid = process_of(args);
-    bool done = pid && driver_may() && park_process(pid, chosen, 0);
+    uint64_t pid = process_to_park(args);
+    bool done = pid && driver_may() && park_process(pid, forced ? PARK_FORCED : PARK_KNOWN, 0);
     if (done)
         printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
                (unsigned long long)pid);
@@ -276,23 +421,16 @@ static int park_main(struct args *args) {
 }
 
 static int wake_main(struct args *args) {
-    if (!names_one(args))
-        return STATUS_USAGE;
-    uint64_t pid = process_of(args);
-    return pid && wake_process(pid, chosen) ? STATUS_FINE : STATUS_BAD_INPUT;
-}
-
-static bool take_force(const struct args *args) {
-    (void)args;
-    chosen = PARK_FORCED;
-    return true;
+    uint64_t pid = process_to_park(args);
+    return pid && wake_process(pid, forced ? PARK_FORCED : PARK_KNOWN) ? STATUS_FINE
+                                                                       : STATUS_BAD_INPUT;
 }
 
 static const struct flag park_flags[] = {
     {"force", 0, NULL,
      "also where RAM, or for wake the card, has no room, or that is not known, and with a driver "
      "that fails, or is known to refuse",
-     .take = take_force},
+     .on = &forced},
 };
 
 const struct command park_command = {
@@ -305,6 +443,9 @@ const struct command park_command = {
     "or newer, and not for managed memory, MIG, MPS or programs that draw. Exit status 1 when the "
     "program could not leave the card: then it goes on.\n",
     FLAGS(park_flags),
+    .least = 1,
+    .most = 1,
+    .lacking = "which program?",
     .main = park_main,
 };
 
@@ -316,5 +457,8 @@ const struct command wake_command = {
     "Its addresses and contents are as before. Only where the card has room for it: without, the "
     "driver could never bring it back. Exit status 1 when it stays parked.\n",
     FLAGS(park_flags),
+    .least = 1,
+    .most = 1,
+    .lacking = "which program?",
     .main = wake_main,
 };

@@ -11,6 +11,13 @@ enum park_how {
     PARK_FORCED, /* also where there is none, or nobody knows */
 };
 
-/* Whether it was done; else the process is as it was. asker: for which process; 0: none. */
+/* False: the process is as it was. asker: the process that it is for; 0: none. */
 bool park_process(uint64_t pid, enum park_how how, uint64_t asker);
 bool wake_process(uint64_t pid, enum park_how how);
+
+/* Of a parked program: asks others for what it lacks to come back: what they have idle, then for
+ * one of them to be parked. */
+void parked_ask(uint64_t pid);
+
+/* It has ended: what was noted of it goes. */
+void parked_forget(uint64_t pid);

@@ -6,7 +6,6 @@
 #include "base/peer_file.h"
 #include "cli/live_file.h"
 #include "cli/park.h"
-#include "cli/parked.h"
 #include "prove/park_driver.h"
 #include "read/complain.h"
 #include "read/stats_file.h"
@@ -75,7 +74,7 @@ static void open_driver(void) {
     self.opened = true;
 }
 
-static struct peer_slot *slot_of(uint64_t pid) {
+static struct peer_slot *slot_of_program(uint64_t pid) {
     for (size_t i = 0; peer_file_look() && i < PEERS_SLOTS; i++)
         if (peer_file_pid(peer_file_slot(i)) == pid && peer_file_lives(peer_file_slot(i)))
             return peer_file_slot(i);
@@ -84,15 +83,16 @@ static struct peer_slot *slot_of(uint64_t pid) {
 
 /* It still asks, or is just taking what it asked for. */
 static bool has_turn(uint64_t pid, uint64_t now) {
-    const struct peer_slot *slot = pid ? slot_of(pid) : NULL;
+    const struct peer_slot *slot = pid ? slot_of_program(pid) : NULL;
     return slot && now < atomic_load(&slot->turn_ns);
 }
 
-/* Whether, and since when, others may ask for it to be parked; who does. */
+/* Tells others since when they may ask for it to be parked, or that they may not. Returns who does.
+ */
 static uint64_t tell_others(struct program *program, uint64_t now) {
     uint64_t pid = program->file->pid;
     if (!program->slot || peer_file_pid(program->slot) != pid)
-        program->slot = slot_of(pid);
+        program->slot = slot_of_program(pid);
     if (!program->slot)
         return 0;
     atomic_store(&program->slot->parker, self.parker);
@@ -124,11 +124,9 @@ static void rests(struct program *program, uint64_t now) {
 }
 
 static void ask_others(struct program *program) {
-    struct parked parked;
     if (program->slot)
         peer_wants_turn(program->slot);
-    if (parked_read(program->file->pid, &parked))
-        parked_ask(&parked);
+    parked_ask(program->file->pid);
 }
 
 static void wants_back(struct program *program, uint64_t now) {
@@ -152,7 +150,7 @@ static bool stands(struct program *program, uint64_t now) {
 }
 
 /* Where it hangs in the list; or would. */
-static struct program **find(const char *path) {
+static struct program **find_program(const char *path) {
     struct program **at = &self.list;
     while (*at && (*at)->path != path)
         at = &(*at)->next;
@@ -160,7 +158,7 @@ static struct program **find(const char *path) {
 }
 
 static struct program *program_at(const char *path) {
-    struct program **at = find(path);
+    struct program **at = find_program(path);
     struct vramgc_file *file = *at ? NULL : live_file_map(path);
     if (file && (*at = calloc(1, sizeof **at)))
         **at = (struct program){
@@ -198,12 +196,12 @@ static bool is_alive(const struct vramgc_file *file) {
 }
 
 bool park_idle_lives(const char *path) {
-    const struct program *program = *find(path);
+    const struct program *program = *find_program(path);
     return !program || is_alive(program->file);
 }
 
 void park_idle_forget(const char *path) {
-    struct program **at = find(path), *program = *at;
+    struct program **at = find_program(path), *program = *at;
     if (!program)
         return;
     *at = program->next;

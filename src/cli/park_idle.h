@@ -12,7 +12,7 @@ void park_idle_begin(uint64_t rest_ns);
 /* To be called for each program that runs; path, which must stay, is its statistics file. */
 void park_idle_look(const char *path);
 
-/* Whether that one runs, or cannot be looked at yet. It is forgotten once it has ended. */
+/* False once that one has ended: then it is to be forgotten. */
 bool park_idle_lives(const char *path);
 void park_idle_forget(const char *path);
 

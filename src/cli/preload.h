@@ -15,7 +15,7 @@ bool preload_library(char *path, size_t capacity, char *error, size_t error_capa
 /* The installed allocator of that name (jemalloc, tcmalloc, mimalloc). False: not found. */
 bool preload_allocator(const char *name, char *path, size_t capacity);
 
-/* Whether the command is a start script that would add TCMalloc to an empty LD_PRELOAD: a
+/* True for a start script that would add TCMalloc to an empty LD_PRELOAD: a
  * webui*.sh, also behind a shell, that speaks of tcmalloc, and NO_TCMALLOC is not set. */
 bool preload_script_adds_tcmalloc(char *const *command);
 

@@ -1,17 +1,83 @@
-/* report.c: the command `vramgc report`. It reads files, and writes nothing but the report. */
-#include "cli/browser.h"
+/* report.c: the command `vramgc report`. It reads files, and writes nothing but the report. What
+ * opens a page is asked, never guessed: xdg-open knows the user's choice, wslview the one outside
+ * of WSL. */
+#include "base/base.h"
 #include "cli/cli.h"
-#include "show/html.h"
+#include "read/complain.h"
 #include "read/outfile.h"
 #include "read/records.h"
 #include "read/running.h"
+#include "show/html.h"
 #include "show/summary.h"
-#include "base/base.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/* Without any of these xdg-open would look for a browser of the terminal. */
+static bool has_screen(void) {
+    static const char *const names[] = {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME"};
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return true;
+    }
+    return false;
+}
+
+static pid_t start_opener(const char *opener, const char *path) {
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    int nothing = open("/dev/null", O_RDWR);
+    for (int standard = 0; standard <= 2; standard++)
+        dup2(nothing, standard);
+    setsid();
+    execlp(opener, opener, path, (char *)NULL);
+    _exit(127);
+}
+
+/* Some go on as long as the browser does: one that has not failed in three seconds has opened it.
+ */
+static bool succeeds(pid_t pid) {
+    uint64_t until_ns = clock_ns() + 3 * SECOND_NS;
+    int status = 0;
+    for (;;) {
+        pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended == pid)
+            return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if ((ended < 0 && errno != EINTR) || clock_ns() > until_ns)
+            return ended == 0;
+        sleep_ns(20 * MILLISECOND_NS);
+    }
+}
+
+static bool open_with(const char *opener, const char *path) {
+    pid_t pid = start_opener(opener, path);
+    return pid > 0 && succeeds(pid);
+}
+
+/* Says where the page is, and how to see it where there is no browser; false: it was not opened.
+ */
+static bool browser_open(const char *path) {
+    char *full = realpath(path, NULL);
+    const char *shown = full ? full : path;
+    bool screen = has_screen();
+    bool opened = screen && (open_with("xdg-open", shown) || open_with("wslview", shown));
+    if (opened)
+        complain("opened %s", shown);
+    else
+        complain("%s: open %s in one", screen ? "no browser was found" : "no screen for a browser",
+                 shown);
+    free(full);
+    return opened;
+}
+
+/* ---- the report ---- */
 
 static struct {
     bool json, all, html, open, force;
@@ -24,7 +90,7 @@ static bool take_text(const struct args *args) {
     return true;
 }
 
-static void write_report(FILE *out, struct stats_file **records, size_t count) {
+static void write_as_asked(FILE *out, struct stats_file **records, size_t count) {
     const struct summary_style style = {.most_rows = request.all ? SIZE_MAX : 8,
                                         .next_commands = !request.output && !request.all};
     if (request.json) {
@@ -46,7 +112,7 @@ static int write_to(const char *path, const struct records *records) {
     struct outfile file;
     if (!outfile_open(&file, path, request.force))
         return STATUS_BAD_INPUT;
-    write_report(file.stream, records->list, records->count);
+    write_as_asked(file.stream, records->list, records->count);
     return outfile_close(&file) ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 

@@ -8,7 +8,6 @@
 #include "cli/launch.h"
 #include "read/outfile.h"
 #include "cli/preload.h"
-#include "cli/settings.h"
 #include "cli/watch.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
@@ -43,14 +42,6 @@ static struct {
     struct watch_beside watch;
     struct launch launch;
 } run;
-
-static bool take_allocator(const struct args *args) {
-    run.allocator = args->value;
-    if (parse_choice(args->value, args->flag->argument) >= 0)
-        return true;
-    complain("--malloc %s is not one of jemalloc, tcmalloc, mimalloc, glibc", args->value);
-    return false;
-}
 
 static bool take_verbose(const struct args *args) {
     (void)args;
@@ -131,7 +122,7 @@ static bool choose_patterns(void) {
     return true;
 }
 
-/* What is wrong in the environment keeps nobody from running. */
+/* A wrong rule in the environment keeps nobody from running, one that was typed does. */
 static bool choose_rules(void) {
     bool typed = settings_typed(settings_find("on"));
     char why[256];
@@ -146,9 +137,9 @@ static bool choose_rules(void) {
     return !typed;
 }
 
-static bool prepare(void) {
+static bool prepare_run(void) {
     char error[PATH_MAX + 256];
-    settings_read(&run.options);
+    settings_from_environment(&run.options);
     if (!preload_library(run.library, sizeof run.library, error, sizeof error)) {
         complain("%s", error);
         return false;
@@ -176,7 +167,7 @@ static void choose_run_id(void) {
              now.tv_nsec / 1000000);
 }
 
-static bool set_environment(void) {
+static bool set_run_environment(void) {
     const char *existing = getenv("LD_PRELOAD");
     char *preload = preload_join(run.library, run.allocator_path, existing ? existing : "");
     if (!preload) {
@@ -193,7 +184,7 @@ static bool set_environment(void) {
     return true;
 }
 
-static void describe_command(void) {
+static void describe_run(void) {
     struct text text = TEXT_IN(run.command_text);
     struct secrets secrets = {0};
     for (size_t i = 0; run.command[i]; i++) {
@@ -203,7 +194,7 @@ static void describe_command(void) {
     clean_text(run.command_text, sizeof run.command_text);
 }
 
-static void write_json(const struct records *files, const struct launch_facts *facts) {
+static void write_run_json(const struct records *files, const struct launch_facts *facts) {
     struct outfile out;
     if (!outfile_open(&out, run.json, false))
         return;
@@ -264,7 +255,7 @@ static void write_summary(const struct records *files, const struct launch_facts
     summary_write(stderr, files->list, files->count, facts, &style);
 }
 
-static struct records find_files(void) {
+static struct records find_run_files(void) {
     return runfiles_find(run.pattern, run.run_id, (uint64_t)run.launch.child,
                          run.launch.wait_status);
 }
@@ -273,15 +264,15 @@ static struct records find_files(void) {
  * before those that it started: what they still do belongs to the run. One that stays is told as
  * one that runs. */
 static struct records find_ended(void) {
-    struct records files = find_files();
+    struct records files = find_run_files();
     bool shown = run.json || !run.no_summary;
     if (!run.launch.interrupted || !shown || !runfiles_await_end(&files))
         return files;
     records_free(&files);
-    return find_files();
+    return find_run_files();
 }
 
-static void tell(void) {
+static void tell_run(void) {
     struct records files = find_ended();
     const struct launch_facts facts = {.run_id = run.run_id,
                                        .command = run.command_text,
@@ -289,7 +280,7 @@ static void tell(void) {
                                        .interrupted = run.launch.interrupted,
                                        .elapsed_ns = run.launch.elapsed_ns};
     if (run.json)
-        write_json(&files, &facts);
+        write_run_json(&files, &facts);
     if (run.no_summary)
         ;
     else if (files.count == 0)
@@ -316,10 +307,10 @@ static int not_started(void) {
 }
 
 static int start_and_tell(void) {
-    describe_command();
+    describe_run();
     choose_run_id();
     watch_beside_start(&run.watch, &run.rules, run.options.park, run.pattern, run.run_id);
-    if (!set_environment())
+    if (!set_run_environment())
         return STATUS_OURS;
     if (!launch_run(run.command, &run.launch, stop_asked)) {
         complain("no process can be started: %s", strerror(errno));
@@ -329,7 +320,7 @@ static int start_and_tell(void) {
         return not_started();
     signal(SIGPIPE, SIG_IGN); /* a reader who left must not change how we end */
     watch_beside_last(&run.watch);
-    tell();
+    tell_run();
     watch_beside_end(&run.watch);
     fflush(NULL);
     free(run.pattern);
@@ -338,7 +329,7 @@ static int start_and_tell(void) {
 }
 
 static int run_main(struct args *args) {
-    return take_command(args) && prepare() ? start_and_tell() : STATUS_OURS;
+    return take_command(args) && prepare_run() ? start_and_tell() : STATUS_OURS;
 }
 
 static const struct flag flags[] = {
@@ -347,7 +338,7 @@ static const struct flag flags[] = {
     {"malloc", 0, "jemalloc|tcmalloc|mimalloc|glibc",
      "preload this allocator for host memory. Default: the TCMalloc that webui.sh would preload by "
      "itself, else none. glibc: none",
-     .take = take_allocator},
+     .value = &run.allocator},
     {"no-summary", 0, NULL, "no statistics on standard error at the end", .on = &run.no_summary},
     {"quiet", 'q', NULL, "only the verdict at the end", .on = &run.quiet},
     {"verbose", 'v', NULL,

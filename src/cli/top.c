@@ -15,12 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SORTS "held|live|idle|pid"           /* as enum top_sort */
 enum { MOST_PIDS = 64, EVENTS_AT_ONCE = 8 }; /* a screen has 24 lines */
 
 static struct {
     bool once, plain;
     uint64_t every_ns;
-    enum top_sort sort;
+    const char *sort;
     uint64_t pids[MOST_PIDS];
     size_t pid_count;
     const char *filter;
@@ -29,8 +30,10 @@ static struct {
 /* ---- what is asked for ---- */
 
 static struct top_view first_view(size_t most_events) {
-    struct top_view view = {
-        .sort = request.sort, .most_events = most_events, .history_rows = HISTORY_ROWS};
+    struct top_view view = {.sort = request.sort ? (enum top_sort)parse_choice(request.sort, SORTS)
+                                                 : TOP_BY_HELD,
+                            .most_events = most_events,
+                            .history_rows = HISTORY_ROWS};
     text_copy(view.filter, sizeof view.filter, request.filter ? request.filter : "");
     return view;
 }
@@ -73,7 +76,7 @@ static unsigned long long mib(uint64_t bytes) {
     return bytes / MEBIBYTE;
 }
 
-static void write_card(const char *now, const struct card *card) {
+static void write_card_lines(const char *now, const struct card *card) {
     uint64_t held = 0, others = 0;
     for (size_t i = 0; i < card->row_count; i++) {
         const struct card_row *row = &card->rows[i];
@@ -103,34 +106,11 @@ static void write_card(const char *now, const struct card *card) {
                (unsigned long long)rest, mib(card->free_bytes));
 }
 
-static volatile sig_atomic_t stopped;
-
-static void note_signal(int number) {
-    stopped = number;
-}
-
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = note_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-}
-
-/* As if the signal had not been caught. */
-static int end_by(int number) {
-    if (number) {
-        fflush(NULL);
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    return STATUS_FINE;
-}
-
 static int show_plain(void) {
     struct top_view view = first_view(0);
     struct page page = {0};
     char now[32];
-    catch_signals();
+    const volatile sig_atomic_t *stopped = stop_catch();
     do {
         top_refresh(&view, request.pids, request.pid_count);
         show_now(now, sizeof now);
@@ -138,48 +118,35 @@ static int show_plain(void) {
             printf("%s no program under vramgc%s%s\n", now, *view.filter ? " matches " : "",
                    view.filter);
         for (size_t i = 0; i < view.cards.count; i++)
-            write_card(now, &view.cards.list[i]);
-        if (fflush(stdout) != 0 || request.once || stopped)
+            write_card_lines(now, &view.cards.list[i]);
+        if (fflush(stdout) != 0 || request.once || *stopped)
             break;
         sleep_ns(request.every_ns);
-    } while (!stopped);
+    } while (!*stopped);
     int status = request.once ? status_of(&view) : STATUS_FINE;
     top_free(&view, &page);
-    return stopped ? end_by(stopped) : status;
+    stop_end();
+    return status;
 }
 
 /* ---- live ---- */
 
 static int show_live(void) {
     struct top_view view = first_view(0);
-    catch_signals();
-    if (top_screen_missing())
+    const volatile sig_atomic_t *stopped = stop_catch();
+    if (top_screen_missing()) {
         complain("%s", top_screen_missing());
-    else if (top_screen_show(&view, request.pids, request.pid_count, request.every_ns, &stopped))
-        return end_by(stopped);
-    else
+    } else if (top_screen_show(&view, request.pids, request.pid_count, request.every_ns, stopped)) {
+        stop_end();
+        return STATUS_FINE;
+    } else {
         complain("this terminal (TERM=%s) cannot show it; --once and --plain work everywhere",
                  getenv("TERM") ? getenv("TERM") : "");
+    }
     return STATUS_BAD_INPUT;
 }
 
 /* ---- the command line ---- */
-
-static bool take_every(const struct args *args) {
-    if (parse_duration(args->value, &request.every_ns) &&
-        request.every_ns >= 100 * MILLISECOND_NS && request.every_ns <= 3600 * SECOND_NS)
-        return true;
-    complain("--every %s is no duration from 100ms to 1h", args->value);
-    return false;
-}
-
-static bool take_sort(const struct args *args) {
-    for (request.sort = 0; request.sort < TOP_SORTS; request.sort++)
-        if (strcmp(args->value, top_sort_name(request.sort)) == 0)
-            return true;
-    complain("--sort %s is not one of held, live, idle, pid", args->value);
-    return false;
-}
 
 /* Numbers, and a word. */
 static bool take_operands(char *const *operands, int count) {
@@ -211,9 +178,9 @@ static const struct flag flags[] = {
     {"once", '1', NULL, "one screen as text; so it is where no terminal is", .on = &request.once},
     {"plain", 0, NULL, "lines for a log, again and again until it is ended, or --once",
      .on = &request.plain},
-    {"every", 0, "DURATION", "how often, 100ms or more; default: 1s", .take = take_every},
-    {"sort", 0, "held|live|idle|pid", "which program comes first; default: held",
-     .take = take_sort},
+    {"every", 0, "DURATION", "how often, 100ms or more; default: 1s",
+     .every_ns = &request.every_ns},
+    {"sort", 0, SORTS, "which program comes first; default: held", .value = &request.sort},
 };
 
 const struct command top_command = {

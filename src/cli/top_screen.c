@@ -1,19 +1,25 @@
-/* top_screen.c: see top_screen.h. The terminal must be as it was before, however this ends. */
+/* top_screen.c: see top_screen.h. The terminal must be as it was before, however this ends; it must
+ * send a program nothing that was not asked for just before. */
 #include "cli/top_screen.h"
 
 #ifdef VRAMGC_CURSES
 
-#include "cli/top_end.h"
 #include "show/summary_lines.h"
+#include "read/stats_file.h"
 #include "base/base.h"
+#include "base/process_stat.h"
 #include "base/text.h"
 
 #include <curses.h>
+#include <errno.h>
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
@@ -45,6 +51,128 @@ static const char *const help_lines[] = {
     "that run under vramgc are shown.",
 };
 
+/* ---- ending a program: SIGTERM to that one process of this user, and to no other that has its
+ * number by then; where it stays, SIGKILL in the same way ---- */
+
+struct top_process {
+    uint64_t pid, start_ticks;
+};
+
+struct top_end {
+    bool asks, kills;
+    struct top_process process;
+    struct top_process *told; /* have got SIGTERM */
+    size_t told_count;
+    char name[64];
+    char said[128]; /* until the next key; empty: nothing */
+};
+
+static bool is_own(uint64_t pid) {
+    char path[40];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)pid);
+    return stat(path, &status) == 0 && status.st_uid == geteuid();
+}
+
+static void say_of_process(struct top_end *end, const char *words) {
+    snprintf(end->said, sizeof end->said, "%llu %s", (unsigned long long)end->process.pid, words);
+}
+
+static const struct running_process *chosen_of(const struct top_view *view) {
+    for (size_t i = 0; i < view->running.count; i++)
+        if (view->running.list[i].pid == view->chosen_pid)
+            return &view->running.list[i];
+    return NULL;
+}
+
+static struct top_process process_that_runs(const struct running_process *running) {
+    return (struct top_process){running->pid, running->record->file->process_start};
+}
+
+static bool got_sigterm(const struct top_end *end, struct top_process process) {
+    for (size_t i = 0; i < end->told_count; i++)
+        if (end->told[i].pid == process.pid && end->told[i].start_ticks == process.start_ticks)
+            return true;
+    return false;
+}
+
+/* Without memory it gets SIGTERM again. */
+static void note_told(struct top_end *end) {
+    struct top_process *told = realloc(end->told, (end->told_count + 1) * sizeof *told);
+    if (!told)
+        return;
+    end->told = told;
+    end->told[end->told_count++] = end->process;
+}
+
+/* The chosen program has got SIGTERM: next is SIGKILL. */
+static bool top_end_kills(const struct top_end *end, const struct top_view *view) {
+    const struct running_process *chosen = chosen_of(view);
+    return chosen && got_sigterm(end, process_that_runs(chosen));
+}
+
+/* For the chosen program; of none, and of another user's, it says so. */
+static void top_end_ask(struct top_end *end, const struct top_view *view) {
+    const struct running_process *chosen = chosen_of(view);
+    *end->said = 0;
+    if (!chosen) {
+        text_copy(end->said, sizeof end->said, "up, down: first choose which program ends");
+        return;
+    }
+    struct text name = TEXT_IN(end->name);
+    program_name(chosen->record->file, &name);
+    end->process = process_that_runs(chosen);
+    end->kills = got_sigterm(end, end->process);
+    end->asks = is_own(end->process.pid);
+    if (!end->asks)
+        say_of_process(end, process_start_ticks(end->process.pid) ? "is another user's"
+                                                                  : "has ended already");
+}
+
+static void say_failure(struct top_end *end, int error) {
+    char words[96];
+    snprintf(words, sizeof words, "cannot be ended: %s", strerror(error));
+    say_of_process(end, error == ESRCH ? "has ended already" : words);
+}
+
+static void send_signal(struct top_end *end) {
+    if (process_start_ticks(end->process.pid) != end->process.start_ticks) {
+        say_of_process(end, "has ended already");
+    } else if (kill((pid_t)end->process.pid, end->kills ? SIGKILL : SIGTERM) != 0) {
+        say_failure(end, errno);
+    } else if (end->kills) {
+        say_of_process(end, "has got SIGKILL");
+    } else {
+        say_of_process(end, "has got SIGTERM");
+        note_told(end);
+    }
+}
+
+/* y ends it, any other key does not. */
+static void top_end_take(struct top_end *end, int key) {
+    end->asks = false;
+    if (key == 'y')
+        send_signal(end);
+    else
+        say_of_process(end, "goes on");
+}
+
+/* The question, or what is said, in so many columns; empty: nothing. */
+static void top_end_words(const struct top_end *end, size_t columns, struct text *out) {
+    const char *question = end->kills ? "? y = SIGKILL " : "? y = SIGTERM ";
+    if (*end->said)
+        text_format(out, " %s ", end->said);
+    if (!end->asks)
+        return;
+    text_format(out, " %s %llu ", end->kills ? "kill" : "end",
+                (unsigned long long)end->process.pid);
+    size_t taken = out->length + strlen(question);
+    text_add_n(out, end->name, bytes_of_columns(end->name, columns > taken ? columns - taken : 0));
+    text_add(out, question);
+}
+
+/* ---- the screen ---- */
+
 struct screen {
     struct top_view *view;
     struct page page;
@@ -61,7 +189,7 @@ const char *top_screen_missing(void) {
 
 /* ---- drawing ---- */
 
-static int limit(int value, int highest) {
+static int clamp(int value, int highest) {
     return value < 0 || highest < 0 ? 0 : value > highest ? highest : value;
 }
 
@@ -101,10 +229,10 @@ static int cards_below(const struct screen *screen) {
     if (!screen->view->glance)
         return 0;
     int end = (int)(screen->page.glance + screen->view->cards.count);
-    return limit(end - screen->first - (LINES - 1), (int)screen->view->cards.count);
+    return clamp(end - screen->first - (LINES - 1), (int)screen->view->cards.count);
 }
 
-/* What is below the screen, and how it is reached. */
+/* Says how to reach what is below the screen. */
 static void add_more(const struct screen *screen, struct text *text, const char *keys) {
     int below = cards_below(screen);
     if (below > 0)
@@ -183,7 +311,7 @@ static void give_picture_rows(struct screen *screen, int rows) {
     int before_events = 1 + (rows - (int)screen->page.cards_end + 1) / pictures;
     int busy = some_is_busy(&view->cards) ? 1 : 0;
     int height = before_events < HISTORY_ROWS + busy ? before_events : HISTORY_ROWS + busy;
-    height = limit(height > spare ? height : spare, HISTORY_MOST_ROWS + busy);
+    height = clamp(height > spare ? height : spare, HISTORY_MOST_ROWS + busy);
     view->busy_rows = busy && height > HISTORY_ROWS;
     height -= view->busy_rows ? 1 : 0;
     view->history_rows = height >= HISTORY_LEAST_ROWS ? (size_t)height : 0;
@@ -210,14 +338,14 @@ static void lay_out(struct screen *screen, int rows) {
     top_page(&screen->page, view, COLS);
     if (screen->follows && (int)screen->page.chosen + DETAILS > rows)
         screen->first =
-            limit((int)screen->page.chosen + DETAILS - rows, (int)screen->page.chosen - 2);
+            clamp((int)screen->page.chosen + DETAILS - rows, (int)screen->page.chosen - 2);
     screen->follows = false;
 }
 
 static void draw(struct screen *screen) {
     int rows = LINES - 1;
     lay_out(screen, rows);
-    screen->first = limit(screen->first, (int)screen->page.count - rows);
+    screen->first = clamp(screen->first, (int)screen->page.count - rows);
     erase();
     if (screen->helps)
         draw_help();
@@ -242,7 +370,7 @@ static void take_letter(struct screen *screen, int key) {
         word[length] = (char)key, word[length + 1] = 0;
 }
 
-/* What was done last of what is shown is undone first. */
+/* Undoes the latest choice first. */
 static void go_back(struct top_view *view) {
     if (view->chosen_pid)
         view->chosen_pid = 0;
@@ -301,7 +429,7 @@ static void run(struct screen *screen, const uint64_t *pids, size_t pid_count, u
             next_ns = now_ns + every_ns;
         }
         draw(screen);
-        timeout((int)(minus_u64(next_ns, clock_ns()) / MILLISECOND_NS + 1));
+        timeout((int)min_u64(minus_u64(next_ns, clock_ns()) / MILLISECOND_NS + 1, INT_MAX));
         int key = getch();
         bool typed = screen->types;
         take_key(screen, key);
@@ -350,7 +478,7 @@ bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_cou
     run(&screen, pids, pid_count, every_ns, stopped);
     endwin();
     delscreen(terminal);
-    top_end_free(&screen.end);
+    free(screen.end.told);
     top_free(view, &screen.page);
     return true;
 }

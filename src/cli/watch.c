@@ -1,16 +1,14 @@
 /* watch.c: see watch.h. It sends the programs nothing and never outlives what it was started for.
  */
+#include "cli/watch.h"
+#include "cli/alert_commands.h"
+#include "cli/cli.h"
+#include "cli/park_idle.h"
+#include "read/records.h"
+#include "read/running.h"
 #include "base/base.h"
 #include "base/parse.h"
 #include "base/process_stat.h"
-#include "cli/alert_commands.h"
-#include "cli/alert_try.h"
-#include "cli/cli.h"
-#include "cli/park_idle.h"
-#include "cli/settings.h"
-#include "cli/watch.h"
-#include "read/records.h"
-#include "read/running.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +28,7 @@
 #define FIND_NS SECOND_NS
 /* A script that starts both, one behind the other, does so within this time on a busy machine. */
 #define TOGETHER_NS (2 * SECOND_NS)
-/* What the commands get when the program has ended: half of what `docker stop` waits before it
+/* The commands get this when the program has ended: half of what `docker stop` waits before it
  * kills a container, by default. */
 #define END_NS (5 * SECOND_NS)
 /* Those whose file lies elsewhere are looked for among all processes, for 1 % of the time. */
@@ -53,11 +51,12 @@ static struct {
     uint64_t began_ns, found_ns;
     bool says; /* that it began */
     bool tests;
+    const volatile sig_atomic_t *stopped;
 } self;
 
 /* ---- which files ---- */
 
-static void add(const char *path, uint64_t started_ns) {
+static void watch_file(const char *path, uint64_t started_ns) {
     for (struct watched *watched = self.list; watched; watched = watched->next) {
         bool same = strcmp(watched->path, path) == 0;
         if (same && watched->started_ns == started_ns)
@@ -77,12 +76,12 @@ static void find_of_run(void) {
     struct kept kept = kept_find_as(self.pattern);
     for (size_t i = 0; i < kept.count; i++)
         if (strcmp(kept.files[i].peek.run_id, self.run_id) == 0)
-            add(kept.files[i].path, kept.files[i].peek.started_ns);
+            watch_file(kept.files[i].path, kept.files[i].peek.started_ns);
     kept_free(&kept);
 }
 
 /* One of those that were named, or started by one. */
-static bool is_wanted(uint64_t pid) {
+static bool is_named_or_below(uint64_t pid) {
     if (self.pid_count == 0)
         return true;
     for (int i = 0; pid > 1 && i < MOST_PARENTS; i++, pid = process_stat(pid).parent)
@@ -96,20 +95,20 @@ static void find_running(void) {
     struct kept kept = kept_find();
     for (size_t i = 0; i < kept.count; i++) { /* at once, and one that ends soon, too */
         const struct stats_peek *peek = &kept.files[i].peek;
-        if (peek->started_ns >= self.began_ns && is_wanted(peek->pid))
-            add(kept.files[i].path, kept.files[i].peek.started_ns);
+        if (peek->started_ns >= self.began_ns && is_named_or_below(peek->pid))
+            watch_file(kept.files[i].path, kept.files[i].peek.started_ns);
     }
     kept_free(&kept);
     struct running running = running_find();
     for (size_t i = 0; i < running.count; i++)
-        if (is_wanted(running.list[i].pid))
-            add(running.list[i].record->path, running.list[i].record->file->started_ns);
+        if (is_named_or_below(running.list[i].pid))
+            watch_file(running.list[i].record->path, running.list[i].record->file->started_ns);
     running_free(&running);
 }
 
 /* ---- looking ---- */
 
-static void look_at(struct watched *watched, bool last) {
+static void look_at_program(struct watched *watched, bool last) {
     char ignored[256];
     if (self.rules->count == 0) { /* only parked: that needs a few words of the file */
         watched->over = !park_idle_lives(watched->path);
@@ -125,7 +124,7 @@ static void look_at(struct watched *watched, bool last) {
     stats_file_free(record);
 }
 
-static void look(bool last) {
+static void watch_look(bool last) {
     uint64_t now = clock_ns();
     if (last || now - self.found_ns >= FIND_NS) {
         self.found_ns = now;
@@ -136,7 +135,7 @@ static void look(bool last) {
     }
     for (struct watched *watched = self.list; watched; watched = watched->next) {
         if (!watched->over)
-            look_at(watched, last);
+            look_at_program(watched, last);
         if (watched->over)
             park_idle_forget(watched->path);
     }
@@ -156,22 +155,16 @@ static bool any_pid_lives(void) {
     return false;
 }
 
-static volatile sig_atomic_t stopped;
-
-static void note_signal(int number) {
-    stopped = number;
-}
-
 /* The last happening is the one that ended the program: no pause keeps it from being told. */
 static void await_commands(void) {
     alert_commands_last();
-    look(true);
+    watch_look(true);
     for (uint64_t end_ns = clock_ns() + END_NS;
-         alert_commands_run() && !stopped && clock_ns() < end_ns;) {
+         alert_commands_run() && !*self.stopped && clock_ns() < end_ns;) {
         sleep_ns(LOOK_NS / 25);
         alert_commands_turn();
     }
-    if (!stopped)
+    if (!*self.stopped)
         alert_commands_say_late(END_NS);
 }
 
@@ -185,26 +178,26 @@ static void say_begin(void) {
 }
 
 /* channel: ready once whoever started us says that it is over, or is gone; -1: there is none. */
-static void watch(int channel) {
+static void watch_until_over(int channel) {
     struct pollfd over = {.fd = channel, .events = POLLIN};
     bool last = false;
     uint64_t looked_ns = clock_ns();
-    alert_commands_begin(self.rules);
-    look(false);
+    alert_commands_begin(self.rules, false);
+    watch_look(false);
     if (self.says)
         say_begin();
-    while (!last && !stopped) {
+    while (!last && !*self.stopped) {
         uint64_t now = clock_ns();
         if (now - looked_ns >= LOOK_NS) {
             looked_ns = now;
-            look(false);
+            watch_look(false);
         }
         look_for_parking();
         last = poll(&over, 1, (int)(park_idle_step_ns(LOOK_NS) / MILLISECOND_NS)) > 0 ||
                (self.pid_count > 0 && !any_pid_lives());
     }
     park_idle_end();
-    if (!stopped)
+    if (!*self.stopped)
         await_commands();
     alert_commands_kill();
 }
@@ -217,13 +210,14 @@ _Noreturn static void be_beside(int channel) {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    self.stopped = stop_catch(); /* none comes */
     prctl(PR_SET_NAME, "vramgc watch");
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     syscall(SYS_close_range, STDERR_FILENO + 1, channel - 1, 0); /* not in Linux before 5.9 */
     syscall(SYS_close_range, channel + 1, ~0U, 0);
-    watch(channel);
+    watch_until_over(channel);
     _exit(0);
 }
 
@@ -329,23 +323,17 @@ static int watch_main(struct args *args) {
         say_no_rule();
         return STATUS_USAGE;
     }
-    struct sigaction action = {.sa_handler = note_signal};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    self.stopped = stop_catch();
     self.rules = &rules;
     self.began_ns = minus_u64(clock_ns(), TOGETHER_NS);
     self.says = settings_typed(settings_find("on")) ||
                 settings_typed(settings_find("park")); /* not of `env` */
     running_spare(SHARE);
     if (self.tests)
-        alert_try(&rules, &stopped);
+        alert_commands_try(&rules, self.stopped);
     else
-        watch(-1);
-    if (stopped) {
-        signal(stopped, SIG_DFL);
-        raise(stopped);
-    }
+        watch_until_over(-1);
+    stop_end();
     missing += self.tests ? alert_commands_failed() : 0;
     return missing > 0 ? STATUS_BAD_INPUT : STATUS_FINE;
 }

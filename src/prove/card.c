@@ -16,7 +16,7 @@ enum { LEAST_MIB = 600, OTHERS_SHARE = 4, OTHERS_MIB = 1024, LARGE_PROCESS_MIB =
 
 /* Asked before this process has a context, so that each process listed is another one. Compositors
  * are listed as well; they are small. */
-static void look_at_users(const struct nvml *nvml, nvml_card handle, struct card *card) {
+static void look_at_users(const struct nvml *nvml, nvml_card handle, struct prove_card *card) {
     struct nvml_users users;
     struct nvml_user most = {0};
     nvml_users(nvml, handle, &users);
@@ -33,7 +33,7 @@ static void look_at_users(const struct nvml *nvml, nvml_card handle, struct card
 }
 
 /* A desktop without X has no limit for kernels; under Windows there is one, and often no NVML. */
-static void look_by_nvml(int device, struct card *card) {
+static void look_by_nvml(int device, struct prove_card *card) {
     struct nvml nvml;
     int limited = 0;
     nvml_card handle = nvml_open(&nvml, dlsym) ? nvml_by_bus(&nvml, card->bus) : NULL;
@@ -45,7 +45,7 @@ static void look_by_nvml(int device, struct card *card) {
 
 /* --- the driver --- */
 
-static bool describe(int device, struct card *card) {
+static bool describe_card(int device, struct prove_card *card) {
     CUdevice ordinal;
     CUuuid uuid;
     int version = 0;
@@ -60,7 +60,7 @@ static bool describe(int device, struct card *card) {
     return true;
 }
 
-static void look_at_memory(struct card *card) {
+static void look_at_memory(struct prove_card *card) {
     size_t used = card->total_bytes - card->free_bytes;
     size_t least = LEAST_MIB + (card->display ? CARD_SPARE_MIB : 0);
     if (card->free_bytes >> 20 < least) {
@@ -75,8 +75,8 @@ static void look_at_memory(struct card *card) {
     }
 }
 
-bool card_look(int device, struct card *card) {
-    if (!describe(device, card)) {
+bool card_look(int device, struct prove_card *card) {
+    if (!describe_card(device, card)) {
         snprintf(card->busy, sizeof card->busy, "the driver does not tell which card it is");
         return false;
     }

@@ -4,11 +4,11 @@
 #include "base/proof.h"
 #include "prove/driver_calls.h"
 
-/* What a desktop is left to work with. One that got none died:
+/* A desktop is left so much to work with. One that got none died:
  * https://github.com/NVIDIA/egl-wayland/issues/185 */
 enum { CARD_SPARE_MIB = 512 };
 
-struct card {
+struct prove_card {
     char name[96], bus[32];
     struct proof_key key;
     size_t free_bytes, total_bytes; /* while our own context is there */
@@ -21,4 +21,4 @@ struct card {
 };
 
 /* In a child: opens the device, and fills in what is known. False, with the reason in `busy`. */
-bool card_look(int device, struct card *card);
+bool card_look(int device, struct prove_card *card);

@@ -1,6 +1,13 @@
-/* check.h: what the checks of the driver share. Each runs in a child process with a time-out, so
- * that a fault or a hang ends only that one. One that fails leaves its memory behind: its process
- * ends. */
+/* check.h: what the checks of the driver share.
+ *
+ *     prove_card.c     for each card that is idle (card.c): its rows, then the file of the proof
+ *       child.c        the table of rows; a row: OPEN -> RUNNING -> DONE
+ *         pages.c, order.c, soak.c, costs.c, park_driver.c     the rows
+ *           check.c, pattern.c, driver_calls.c                 pages, work, the driver itself
+ *
+ * All that calls the driver runs in children with a time-out, so that a fault or a hang ends only
+ * one of them; a row that fails leaves its memory behind, for its process ends. A proof says
+ * "passed" only where each row of the table came to its end, and none failed. */
 #pragma once
 
 #include "base/text.h"

@@ -1,13 +1,51 @@
-/* child.c: see child.h. */
+/* child.c: see child.h. A row of the table is here because the page engine relies on what it asks;
+ * what an expectation "tells" decides nothing. With PyTorch it asserts that mode compact was taken
+ * and that pages moved: a soak of something else proves nothing. */
 #include "prove/child.h"
-
 #include "prove/pattern.h"
+#include "vramgc_format.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+const struct check check_table[] = {
+    {"grain", "pages of 2 MiB can be mapped, beside running kernels", .run = check_grain},
+    {"kernels", "kernels write and compare what they are to", .run = check_kernels},
+    {"content", "memory keeps its content when it is mapped elsewhere", .run = check_content},
+    {"translation", "an address shows its new page at once, 200 times", .run = check_translation},
+    {"access", "one cuMemSetAccess opens many handles, one cuMemUnmap ends them",
+     .run = check_access},
+    {"copies", "copies and fills reach over the borders of handles", .run = check_copies},
+    {"peer copies", "copies to another device and back, and what that reads itself",
+     .run = check_peers},
+    {"event", "an event is over after the work before it, not sooner", .run = check_event},
+    {"context event", "one event for all streams of the context is over after all of them",
+     .run = check_context_event},
+    {"stream gone", "an event is right when its stream has been destroyed",
+     .run = check_stream_gone},
+    {"unmap beside", "unmapping harms no work on other pages", .run = check_unmap_beside},
+    {"map beside", "mapping harms no work on other pages", .run = check_map_beside},
+    {"relaxed", "in mode relaxed the engine's calls do not end a capture", .run = check_relaxed},
+    {"addresses", "a range of twice the card's size can be had", .run = check_addresses,
+     .from = FORM_USUAL},
+    {"release", "released memory is free again; tells how soon", .run = check_release,
+     .from = FORM_USUAL},
+    {"full card", "a full card refuses, and gives again what was released", .run = check_full,
+     .from = FORM_USUAL},
+    {"soak", "pages move at the highest rate under running work", .run = check_soak, .alone = true},
+    {"soak lowvram", "pages move where idle ones go at once", .run = check_soak_lowvram,
+     .alone = true},
+    {"soak captures", "pages move while graphs are captured, and replayed afterwards",
+     .run = check_soak_captures, .alone = true},
+};
+const size_t check_count = ARRAY_LENGTH(check_table);
+
+/* ---- children ---- */
 
 /* A card that was asleep takes its time, and so does compiling the kernels: some seconds each. A
  * child that has told all has END_S to end in, while the driver takes back what it had. */
@@ -20,7 +58,7 @@ struct findings *findings_new(void) {
 }
 
 /* It ends with its parent, whatever ends that. */
-static pid_t start(const struct job *job) {
+static pid_t start_child(const struct job *job) {
     pid_t parent = getpid();
     fflush(NULL);
     pid_t child = fork();
@@ -50,10 +88,12 @@ static void end_for(struct result *result, bool late, unsigned limit_s, int stat
     child_end(result, CHECK_FAILED);
 }
 
-/* Waits for a child, so long at most; then it is ended. Whether it ended by itself. */
-static bool await(pid_t child, unsigned limit_s, int *status) {
+/* Waits for a child, or for its row (NULL: none), so long at most; then it is ended. False: it was
+ * late. */
+static bool await(pid_t child, const struct result *row, unsigned limit_s, int *status) {
     uint64_t end_ns = clock_ns() + limit_s * SECOND_NS;
-    while (waitpid(child, status, WNOHANG) == 0) {
+    while ((!row || atomic_load(&row->state) != STATE_DONE) &&
+           waitpid(child, status, WNOHANG) == 0) {
         if (clock_ns() > end_ns) {
             kill(child, SIGKILL);
             waitpid(child, status, 0);
@@ -66,8 +106,10 @@ static bool await(pid_t child, unsigned limit_s, int *status) {
 
 bool child_run(const struct job *job, unsigned limit_s, struct result *result) {
     int status = 0;
-    pid_t child = start(job);
-    bool in_time = child > 0 && await(child, limit_s, &status);
+    uint64_t begin_ns = clock_ns();
+    pid_t child = start_child(job);
+    bool in_time = child > 0 && await(child, NULL, limit_s, &status);
+    result->ns = clock_ns() - begin_ns;
     if (!in_time || !WIFEXITED(status))
         end_for(result, !in_time, limit_s, status);
     return in_time && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -76,7 +118,7 @@ bool child_run(const struct job *job, unsigned limit_s, struct result *result) {
 /* --- the card --- */
 
 /* Where it does not end well, what was asked does not answer. */
-static void ask(const struct job *job, const char *asked) {
+static void ask_in_child(const struct job *job, const char *asked) {
     struct result result = {.state = STATE_OPEN};
     if (!child_run(job, START_S, &result))
         snprintf(job->findings->card.busy, sizeof job->findings->card.busy, "%s does not answer",
@@ -94,16 +136,17 @@ static void count_devices(const struct job *job) {
 }
 
 int child_count_devices(struct findings *findings) {
-    ask(&(struct job){.findings = findings, .run = count_devices}, "the driver");
+    ask_in_child(&(struct job){.findings = findings, .run = count_devices}, "the driver");
     return findings->devices;
 }
 
-static void look(const struct job *job) {
+static void look_in_child(const struct job *job) {
     card_look(job->device, &job->findings->card);
 }
 
 bool child_look(int device, struct findings *findings) {
-    ask(&(struct job){.device = device, .findings = findings, .run = look}, "the card");
+    ask_in_child(&(struct job){.device = device, .findings = findings, .run = look_in_child},
+                 "the card");
     return !findings->card.busy[0];
 }
 
@@ -120,7 +163,7 @@ static size_t next_of(size_t index) {
     return index;
 }
 
-static bool open_device(const struct job *job, struct result *result) {
+static bool open_for_checks(const struct job *job, struct result *result) {
     struct text said = TEXT_IN(result->said);
     CUresult opened = driver_open(job->device);
     if (opened == CUDA_SUCCESS)
@@ -147,7 +190,7 @@ static void run_one(const struct check *check, struct result *result) {
 /* A fresh process follows whatever may have left something behind. */
 static void run_checks(const struct job *job) {
     struct result *results = job->findings->results;
-    if (!open_device(job, &results[job->from]))
+    if (!open_for_checks(job, &results[job->from]))
         return;
     size_t i = job->from;
     do {
@@ -161,19 +204,8 @@ static void run_checks(const struct job *job) {
 /* The row that a child works on, or would begin with. */
 static void await_row(pid_t child, struct findings *findings, size_t index) {
     struct result *result = &findings->results[index];
-    uint64_t end_ns = clock_ns() + (CHECK_LIMIT_S + START_S) * SECOND_NS;
     int status = 0;
-    bool gone = false, late = false;
-    while (atomic_load(&result->state) != STATE_DONE && !gone && !late) {
-        gone = waitpid(child, &status, WNOHANG) != 0;
-        late = clock_ns() > end_ns;
-        if (!gone && !late)
-            sleep_ns(2 * MILLISECOND_NS);
-    }
-    if (late) {
-        kill(child, SIGKILL);
-        waitpid(child, &status, 0);
-    }
+    bool late = !await(child, result, CHECK_LIMIT_S + START_S, &status);
     if (atomic_load(&result->state) != STATE_DONE)
         end_for(result, late, CHECK_LIMIT_S, status);
     findings->failed += result->outcome == CHECK_FAILED;
@@ -186,7 +218,7 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell) {
         struct job job = {.device = device, .findings = findings, .from = index, .run = run_checks};
         bool more = true;
         int status;
-        pid_t child = start(&job);
+        pid_t child = start_child(&job);
         while (more && index < check_count) {
             const struct check *check = &check_table[index];
             const struct result *result = &findings->results[index];
@@ -197,7 +229,7 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell) {
             index = next_of(index + 1);
             more = more && !has_own_process(index);
         }
-        await(child, END_S, &status);
+        await(child, NULL, END_S, &status);
     }
     return first->outcome != CHECK_FAILED;
 }
@@ -209,7 +241,7 @@ static void measure(const struct job *job) {
     static const size_t samples[] = {[FORM_QUICK] = 5, [FORM_USUAL] = 40, [FORM_FULL] = 200};
     struct result *result = &job->findings->costs_result;
     struct text said = TEXT_IN(result->said);
-    if (!open_device(job, result))
+    if (!open_for_checks(job, result))
         return;
     CUresult measured = costs_measure(samples[check_form], &job->findings->costs);
     if (measured != CUDA_SUCCESS)
@@ -220,11 +252,144 @@ static void measure(const struct job *job) {
 void child_run_costs(int device, struct findings *findings) {
     struct job job = {.device = device, .findings = findings, .run = measure};
     struct result *result = &findings->costs_result;
-    uint64_t begin_ns = clock_ns();
     child_run(&job, COSTS_S, result);
     if (atomic_load(&result->state) != STATE_DONE)
         end_for(result, false, COSTS_S, 0);
     if (result->outcome == CHECK_FAILED)
         result->outcome = CHECK_SKIPPED;
-    result->ns = clock_ns() - begin_ns;
+}
+
+/* ---- with the user's PyTorch ---- */
+
+/* tests/gpu counts on two minutes at the most. Three seconds on the simulated device move 60,000
+ * pages; fewer than LEAST_MOVED prove nothing. */
+enum { PYTHON_LIMIT_S = 115, LEAST_MOVED = 100 };
+
+const char *const python_doors[PYTHON_DOORS] = {"native", "expandable", "async"};
+
+static const char *const settings[PYTHON_DOORS] = {"", "expandable_segments:True",
+                                                   "backend:cudaMallocAsync"};
+
+extern const char python_script[];
+
+struct run {
+    const struct python *python;
+    const struct prove_card *card;
+    size_t door;
+    char folder[32], record[64], said[64]; /* a folder of ours, and files in it */
+};
+
+/* The trial needs these settings, whatever the user has set for his own programs. */
+static void set_python_environment(const struct run *run) {
+    setenv("LD_PRELOAD", run->python->preload, 1);
+    if (!run->card->simulated)
+        setenv("CUDA_VISIBLE_DEVICES", run->card->key.card, 1);
+    setenv("PYTORCH_CUDA_ALLOC_CONF", settings[run->door], 1);
+    unsetenv("PYTORCH_ALLOC_CONF");
+    setenv("VRAMGC_MODE", "compact", 1);
+    setenv("VRAMGC_ASYNC", "pages", 1);
+    setenv("VRAMGC_ALLOC_CONF", "keep", 1);
+    setenv("VRAMGC_OUT", run->record, 1);
+    setenv("VRAMGC_LOG", "error", 1); /* the last line that is said is told */
+}
+
+static void interpret(const struct job *job) {
+    static const char *const seconds[] = {"3", "15", "60"};
+    const struct run *run = job->with;
+    char spare[16];
+    snprintf(spare, sizeof spare, "%zu", check_spare_bytes >> 20);
+    int out = open(run->said, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+    if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
+        _exit(125);
+    set_python_environment(run);
+    execlp(run->python->interpreter, run->python->interpreter, "-c", python_script, "--seconds",
+           seconds[check_form], "--operations", "200", "--leave-mib", "2048", "--spare-mib", spare,
+           (char *)NULL);
+    dprintf(STDERR_FILENO, "%s cannot be started\n", run->python->interpreter);
+    _exit(127);
+}
+
+/* --- what came of it --- */
+
+static void last_line(const char *path, struct text *said) {
+    char line[400], last[400] = "it said nothing";
+    FILE *in = fopen(path, "re");
+    while (in && fgets(line, sizeof line, in))
+        if (line[0] != '\n')
+            text_copy(last, sizeof last, line);
+    if (in)
+        fclose(in);
+    last[strcspn(last, "\n")] = 0;
+    text_add(said, last);
+}
+
+/* The library's own record of the process. */
+static bool pages_moved(const char *path, struct text *said) {
+    static struct vramgc_file file;
+    FILE *in = fopen(path, "re");
+    bool read = in && fread(&file, sizeof file, 1, in) == 1 &&
+                file.format_version == VRAMGC_FORMAT_VERSION &&
+                memcmp(file.magic, VRAMGC_MAGIC, sizeof file.magic) == 0;
+    if (in)
+        fclose(in);
+    if (!read) {
+        text_add(said, "the library left no record");
+        return false;
+    }
+    file.mode[sizeof file.mode - 1] = file.mode_why[sizeof file.mode_why - 1] = 0;
+    uint64_t maps = file.devices[0].stats.page_maps, unmaps = file.devices[0].stats.page_unmaps;
+    text_format(said, "PyTorch %.31s, mode %s, %llu pages mapped, %llu unmapped; ",
+                file.torch_version, file.mode, (unsigned long long)maps,
+                (unsigned long long)unmaps);
+    if (strcmp(file.mode, "compact") == 0 && maps >= LEAST_MOVED && unmaps >= LEAST_MOVED)
+        return true;
+    text_format(said, "%s", file.mode_why);
+    return false;
+}
+
+static bool make_files(struct run *run) {
+    text_copy(run->folder, sizeof run->folder, "/tmp/vramgc-prove.XXXXXX");
+    if (!mkdtemp(run->folder))
+        return false;
+    snprintf(run->record, sizeof run->record, "%s/record", run->folder);
+    snprintf(run->said, sizeof run->said, "%s/said", run->folder);
+    return true;
+}
+
+static void remove_files(const struct run *run) {
+    unlink(run->record);
+    unlink(run->said);
+    rmdir(run->folder);
+}
+
+static void run_door(struct run *run, int device, struct findings *findings) {
+    struct result *result = &findings->python[run->door];
+    struct text said = TEXT_IN(result->said);
+    struct job job = {.device = device, .findings = findings, .run = interpret, .with = run};
+    if (!make_files(run)) {
+        text_add(&said, "no folder can be made in /tmp");
+        child_end(result, CHECK_FAILED);
+        return;
+    }
+    bool fine = child_run(&job, PYTHON_LIMIT_S, result);
+    bool moved = fine && pages_moved(run->record, &said);
+    said.length = strlen(result->said);
+    if (!moved) {
+        text_add(&said, *result->said ? "; " : "");
+        last_line(run->said, &said);
+    }
+    child_end(result, moved ? CHECK_PASSED : CHECK_FAILED);
+    remove_files(run);
+}
+
+void python_run(const struct python *python, int device, struct findings *findings,
+                child_tell *tell) {
+    for (size_t door = 0; python->interpreter && door < PYTHON_DOORS; door++) {
+        struct run run = {.python = python, .card = &findings->card, .door = door};
+        const struct result *result = &findings->python[door];
+        tell(python_doors[door], "the same with your PyTorch", NULL);
+        run_door(&run, device, findings);
+        findings->failed += result->outcome == CHECK_FAILED;
+        tell(python_doors[door], "the same with your PyTorch", result);
+    }
 }

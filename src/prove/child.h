@@ -4,8 +4,27 @@
 #pragma once
 
 #include "prove/card.h"
+#include "prove/check.h"
 #include "prove/costs.h"
-#include "prove/check_table.h"
+
+/* ---- what is asked of the driver, the same on a card and on the simulated device ---- */
+
+struct check {
+    const char *name;
+    const char *asked; /* of the driver, and what is expected */
+    check_function *run;
+    enum form from; /* the shortest form that has it */
+    bool alone;     /* in a process of its own, else with its neighbours in one */
+};
+
+/* The longest soak takes 45 s, and its captures may ask for 60 more. tests/gpu counts on two
+ * minutes at the most. */
+enum { CHECK_LIMIT_S = 110 };
+
+extern const struct check check_table[];
+extern const size_t check_count;
+
+/* ---- what is found ---- */
 
 enum { MOST_CHECKS = 24, SAID_BYTES = 512, PYTHON_DOORS = 3 };
 
@@ -21,10 +40,10 @@ struct result {
 struct findings {
     int devices;
     int driver_version; /* the newest CUDA that it knows, 1000 * major + 10 * minor; 0: not known */
-    struct card card;
+    struct prove_card card;
     struct result results[MOST_CHECKS];
-    struct result python[PYTHON_DOORS]; /* with_torch.h */
-    struct result costs_result, park;   /* park_trial.h; neither counts as failed */
+    struct result python[PYTHON_DOORS]; /* the doors */
+    struct result costs_result, park;   /* park_trial_run(); neither counts as failed */
     struct costs costs;
     size_t failed;
 };
@@ -32,7 +51,7 @@ struct findings {
 /* NULL: no memory. */
 struct findings *findings_new(void);
 
-/* What a child is to do. */
+/* The work of a child. */
 struct job {
     int device;
     struct findings *findings;
@@ -60,3 +79,15 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell);
 
 /* Measures the costs. What cannot be measured is said in costs_result, and fails nothing. */
 void child_run_costs(int device, struct findings *findings);
+
+/* The soak with a user's own PyTorch under the library, once for each door: native segments,
+ * expandable ones, cudaMallocAsync. */
+struct python {
+    const char *interpreter; /* NULL: there is none to be tried */
+    const char *preload;     /* LD_PRELOAD with libvramgc.so */
+};
+
+extern const char *const python_doors[PYTHON_DOORS];
+
+void python_run(const struct python *python, int device, struct findings *findings,
+                child_tell *tell);

@@ -34,7 +34,7 @@ static bool fine(CUresult result) {
     return self.failed == CUDA_SUCCESS;
 }
 
-static void note(enum step step, uint64_t ns) {
+static void note_sample(enum step step, uint64_t ns) {
     struct samples *samples = &self.of[step];
     if (self.warm && samples->used < MOST_SAMPLES)
         samples->ns[samples->used++] = ns;
@@ -46,7 +46,7 @@ static void note(enum step step, uint64_t ns) {
     do {                                                                                           \
         uint64_t begin_ns = clock_ns();                                                            \
         DO(symbol, __VA_ARGS__);                                                                   \
-        note(step, clock_ns() - begin_ns);                                                         \
+        note_sample(step, clock_ns() - begin_ns);                                                  \
     } while (0)
 
 /* False when all rounds are over, or something failed. */
@@ -57,17 +57,18 @@ static bool next_round(void) {
     return more;
 }
 
-static int compare(const void *a, const void *b) {
+static int compare_ns(const void *a, const void *b) {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
     return (left > right) - (left < right);
 }
 
 /* Makes a figure of the samples of a step, and forgets them; call NULL: only forgets them. */
-static void keep(enum step step, const char *call, size_t mib, size_t handles, const char *beside) {
+static void keep_cost(enum step step, const char *call, size_t mib, size_t handles,
+                      const char *beside) {
     struct samples *samples = &self.of[step];
     if (call && !self.failed && samples->used > 0 && self.out->count < COSTS_MOST) {
         struct cost *cost = &self.out->list[self.out->count++];
-        qsort(samples->ns, samples->used, sizeof *samples->ns, compare);
+        qsort(samples->ns, samples->used, sizeof *samples->ns, compare_ns);
         *cost = (struct cost){.mib = (unsigned)mib,
                               .handles = (unsigned)handles,
                               .median_ns = samples->ns[samples->used / 2],
@@ -86,8 +87,8 @@ static void plain(size_t mib) {
         TIMED(CREATE, cuMemAlloc_v2, &pointer, mib * MEBIBYTE);
         TIMED(RELEASE, cuMemFree_v2, pointer);
     }
-    keep(CREATE, "cuMemAlloc", mib, 1, "");
-    keep(RELEASE, "cuMemFree", mib, 1, "");
+    keep_cost(CREATE, "cuMemAlloc", mib, 1, "");
+    keep_cost(RELEASE, "cuMemFree", mib, 1, "");
 }
 
 /* Handles in a row, all of them opened and unmapped by one call, and really used. */
@@ -113,7 +114,7 @@ static void mapped(CUmemAllocationProp properties, size_t mib, size_t handles,
     while (next_round())
         live(&properties, mib, handles);
     for (int step = CREATE; step < STEPS; step++)
-        keep((enum step)step, names[step], mib, handles, beside);
+        keep_cost((enum step)step, names[step], mib, handles, beside);
 }
 
 static void small_calls(void) {
@@ -127,10 +128,10 @@ static void small_calls(void) {
         TIMED(ACCESS, cuStreamQuery, self.stream);
         TIMED(UNMAP, cuMemGetInfo_v2, &free_bytes, &total_bytes);
     }
-    keep(CREATE, "cuEventRecord", 0, 1, "");
-    keep(MAP, "cuEventQuery", 0, 1, "");
-    keep(ACCESS, "cuStreamQuery", 0, 1, "");
-    keep(UNMAP, "cuMemGetInfo", 0, 1, "");
+    keep_cost(CREATE, "cuEventRecord", 0, 1, "");
+    keep_cost(MAP, "cuEventQuery", 0, 1, "");
+    keep_cost(ACCESS, "cuStreamQuery", 0, 1, "");
+    keep_cost(UNMAP, "cuMemGetInfo", 0, 1, "");
     DO(cuEventDestroy_v2, event);
 }
 
@@ -139,7 +140,7 @@ static void small_calls(void) {
 /* So long that no call takes it by itself, nor a host that is busy in all of three tries. */
 enum { KERNEL_MS = 200, TRIES = 3 };
 
-/* Whether the call came back only when the kernel beside it was over. */
+/* True where the call came back only when the kernel beside it was over. */
 static bool unmap_beside_kernel(CUevent event) {
     struct place place;
     if (!fine(place_make(&place, 1)) || !fine(work_for(self.stream, KERNEL_MS)))
@@ -162,7 +163,7 @@ static void unmapping(void) {
     DO(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
     for (int i = 0; i < TRIES && waits; i++)
         waits = unmap_beside_kernel(event);
-    keep(UNMAP, "cuMemUnmap", 2, 1, "a 200 ms kernel");
+    keep_cost(UNMAP, "cuMemUnmap", 2, 1, "a 200 ms kernel");
     self.out->unmap_waits = waits && self.failed == CUDA_SUCCESS;
     DO(cuEventDestroy_v2, event);
 }
@@ -204,7 +205,7 @@ static void beside_launches(void) {
 
 /* --- all of them --- */
 
-static void all(void) {
+static void measure_all(void) {
     static const size_t sizes_mib[] = {2, 32, 128};
     static const char *const of_many[STEPS] = {[ACCESS] = "cuMemSetAccess", [UNMAP] = "cuMemUnmap"};
     unmapping();
@@ -222,7 +223,7 @@ CUresult costs_measure(size_t samples, struct costs *out) {
     self.rounds = min_u64(samples, MOST_SAMPLES);
     DO(cuStreamCreate, &self.stream, CU_STREAM_NON_BLOCKING);
     DO(cuMemAddressReserve, &self.range, PLACE_PAGES * PAGE_BYTES, 0, 0, 0);
-    all();
+    measure_all();
     DO(cuMemAddressFree, self.range, PLACE_PAGES * PAGE_BYTES);
     DO(cuStreamDestroy_v2, self.stream);
     return self.failed;

@@ -59,7 +59,12 @@
     MAY(cuGraphInstantiateWithFlags)                                                               \
     MAY(cuMemAllocAsync)                                                                           \
     MAY(cuMemcpyPeer)                                                                              \
-    MAY(cuDevicePrimaryCtxRelease_v2)
+    MAY(cuDevicePrimaryCtxRelease_v2)                                                              \
+    MAY(cuCheckpointProcessGetState)                                                               \
+    MAY(cuCheckpointProcessLock)                                                                   \
+    MAY(cuCheckpointProcessCheckpoint)                                                             \
+    MAY(cuCheckpointProcessRestore)                                                                \
+    MAY(cuCheckpointProcessUnlock)
 
 /* In a function that gives the first error. */
 #define TRY(call)                                                                                  \
@@ -84,7 +89,7 @@ const char *driver_load(void);
 /* A function of the driver by its name; NULL: it has none. */
 void *driver_symbol(const char *symbol);
 
-/* Whether this is the simulated device, and the wrong uses that it has reported so far. */
+/* Is it the simulated device, and how many wrong uses has that reported so far? */
 bool driver_is_simulated(void);
 unsigned long driver_errors(void);
 

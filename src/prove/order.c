@@ -139,7 +139,7 @@ struct scene {
     CUresult result;
 };
 
-static CUresult perform(struct scene *scene, enum step step) {
+static CUresult perform_step(struct scene *scene, enum step step) {
     CUmemAllocationProp properties = place_properties();
     CUmemAccessDesc access = place_access();
     size_t free_bytes, total_bytes;
@@ -165,7 +165,7 @@ static void *perform_relaxed(void *argument) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     driver_bind();
     cu.cuThreadExchangeStreamCaptureMode(&mode);
-    scene->result = perform(scene, scene->step);
+    scene->result = perform_step(scene, scene->step);
     cu.cuThreadExchangeStreamCaptureMode(&mode);
     return NULL;
 }

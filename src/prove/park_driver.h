@@ -1,10 +1,11 @@
 /* park_driver.h: the driver's own means to take a process off the card and put it back
- * (cuCheckpointProcess..., driver 570 and newer), for any process of the same user. */
+ * (cuCheckpointProcess..., driver 570 and newer), for any process of the same user; and a row of
+ * `vramgc prove` for it, which mode compact does not rely on, and VRAMGC_PARK does. */
 #pragma once
 
 #include <stdint.h>
 
-#include "base/proof.h"
+#include "prove/child.h"
 
 /* As CUprocessState. */
 enum park_state { PARK_RUNS, PARK_LOCKED, PARK_PARKED, PARK_FAILED, PARK_UNKNOWN };
@@ -12,7 +13,7 @@ enum park_state { PARK_RUNS, PARK_LOCKED, PARK_PARKED, PARK_FAILED, PARK_UNKNOWN
 /* Loads the driver and initialises it; no context is made. NULL, or why it cannot be used. */
 const char *park_driver_open(void);
 
-/* What `vramgc prove` has found, on all cards that the driver shows. */
+/* The worst that `vramgc prove` has found of a card that the driver shows. */
 enum park_proof park_proof(void);
 
 /* Why VRAMGC_PARK parks nothing, for a driver that fails would take a program with it that nobody
@@ -28,3 +29,6 @@ const char *park_lock(uint64_t pid, unsigned timeout_ms);
 const char *park_checkpoint(uint64_t pid);
 const char *park_restore(uint64_t pid);
 const char *park_unlock(uint64_t pid);
+
+/* The row: the process comes back as it was. Left out where the driver has no such calls. */
+void park_trial_run(int device, struct findings *findings, child_tell *tell);

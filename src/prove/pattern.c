@@ -1,9 +1,12 @@
-/* pattern.c: see pattern.h. */
+/* pattern.c: see pattern.h. Its kernels are text (kernels.ptx), which the driver compiles. */
 #include "prove/pattern.h"
 
-#include "prove/kernels.h"
-
 #include <pthread.h>
+
+/* fill   (p, words, seed)           p[i] = i * PATTERN_FACTOR + seed
+ * check  (p, words, seed, count)    *count += number of words that are not so
+ * spin   (cycles)                   one thread that waits so long */
+extern const char kernels_ptx[];
 
 enum { BLOCK = 256, GRID = 256 }; /* so many threads keep any card busy; none needs so many */
 
@@ -109,11 +112,13 @@ CUresult pattern_forget(void) {
     return cu.cuMemsetD8_v2(self.counter, 0, sizeof(uint64_t));
 }
 
-CUresult work_begin(CUstream stream, unsigned milliseconds) {
-    uint64_t cycles = self.cycles_per_ms * milliseconds;
-    if (self.hold)
-        return (CUresult)self.hold(stream);
+static CUresult spin(CUstream stream, uint64_t cycles) {
     return cu.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&cycles}, NULL);
+}
+
+CUresult work_begin(CUstream stream, unsigned milliseconds) {
+    return self.hold ? (CUresult)self.hold(stream)
+                     : spin(stream, self.cycles_per_ms * milliseconds);
 }
 
 CUresult work_end(CUstream stream) {
@@ -141,6 +146,5 @@ CUresult work_for(CUstream stream, unsigned milliseconds) {
 }
 
 CUresult work_nothing(CUstream stream) {
-    uint64_t cycles = 0;
-    return cu.cuLaunchKernel(self.spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&cycles}, NULL);
+    return spin(stream, 0);
 }

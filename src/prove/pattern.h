@@ -5,6 +5,9 @@
 
 #include "prove/driver_calls.h"
 
+/* Word i of a pattern is i * PATTERN_FACTOR + seed. */
+#define PATTERN_FACTOR 2654435761u
+
 /* Compiles the kernels, and makes a counter. */
 CUresult pattern_open(void);
 

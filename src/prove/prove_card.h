@@ -1,15 +1,16 @@
-/* prove_card.h: whether a card with its driver bears the page engine, found out and written down.
+/* prove_card.h: whether a card with its driver bears the page engine, found out and written down
+ * in the file of a proof (base/proof.h): beside its name, then renamed, readable by its owner only.
  * Part of the command. */
 #pragma once
 
-#include "prove/with_torch.h"
+#include "prove/child.h"
 
 /* Exit statuses, the worst last. Not run: no driver, no device, or it is busy. */
 enum { PROVE_PASSED = 0, PROVE_FAILED = 1, PROVE_NOT_RUN = 3 };
 
-/* What is told while it runs. */
+/* Told while it runs. */
 struct prove_telling {
-    void (*begin)(int device, const struct card *card); /* before anything is taken */
+    void (*begin)(int device, const struct prove_card *card); /* before anything is taken */
     child_tell *row;
     void (*end)(const char *path); /* of the proof */
     void (*not_tried)(const char *why, bool others_use_it);
@@ -18,3 +19,12 @@ struct prove_telling {
 /* Devices as the driver numbers them; device -1: all. version: of vramgc, for the proof. */
 int prove_run(int device, const char *version, const struct python *python,
               const struct prove_telling *telling);
+
+/* Tell of, print or remove all proofs; how many there were. share: for a bug tracker, without the
+ * lines that tell cards apart. */
+size_t proof_each(bool (*visit)(const char *path, bool share), bool share);
+size_t proof_show(bool share);
+size_t proof_forget(void);
+
+/* False for a proof of another engine, which does not count for this vramgc. */
+bool proof_is_of_ours(unsigned long engine);

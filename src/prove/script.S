@@ -1,9 +1,14 @@
-/* script.S: soak.py as a text of the command, which is one file wherever it is installed. */
+/* script.S: soak.py and kernels.ptx as texts of the command, which is one file wherever it is
+ * installed. */
     .section .rodata
-    .global python_script
-    .type python_script, @object
-python_script:
-    .incbin "src/prove/soak.py"
+    .macro text name, file
+    .global \name
+    .type \name, @object
+\name:
+    .incbin "\file"
     .byte 0
-    .size python_script, . - python_script
+    .size \name, . - \name
+    .endm
+    text python_script, "src/prove/soak.py"
+    text kernels_ptx, "src/prove/kernels.ptx"
     .section .note.GNU-stack, "", @progbits

@@ -118,7 +118,7 @@ int main(void) { return vramgc_version && vramgc_version() == VRAMGC_VERSION_NUM
 }
 
 @test "manual: troff has no complaint, and each command, setting and figure is there" {
-    "$vramgc" help man >vramgc.1
+    "$top/scripts/texts" man "$vramgc" >vramgc.1
     command -v man >/dev/null || skip "SKIPPED: no man"
     equal "$(LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z vramgc.1 2>&1 >/dev/null)" ""
     page=$(LC_ALL=C.UTF-8 MANWIDTH=200 man -l vramgc.1 | col -b)
@@ -135,7 +135,7 @@ offered() {
 }
 
 @test "completion, bash: commands, options of each, values, files" {
-    "$vramgc" help completion-bash >completion
+    "$top/scripts/texts" completion-bash "$vramgc" >completion
     bash -n completion
     # shellcheck disable=SC1091
     . ./completion
@@ -147,13 +147,16 @@ offered() {
     touch a.vramgc
     equal "$(offered report a.)" a.vramgc
     equal "$(offered run --malloc '' | sort | tr '\n' ' ')" 'glibc jemalloc mimalloc tcmalloc '
+    equal "$(offered run --give-back a)" at-once
+    equal "$(offered run --out a | sort | tr '\n' ' ')" 'a.vramgc auto '
+    equal "$(offered run --threshold a)" ''
 }
 
 @test "completion, zsh and fish: the shell takes the file" {
-    "$vramgc" help completion-zsh >_vramgc
-    "$vramgc" help completion-fish >vramgc.fish
+    "$top/scripts/texts" completion-zsh "$vramgc" >_vramgc
+    "$top/scripts/texts" completion-fish "$vramgc" >vramgc.fish
     contains "$(cat _vramgc)" "'--mode=["
-    contains "$(cat vramgc.fish)" "-l mode -r -a 'off observe flush compact auto '"
+    contains "$(cat vramgc.fish)" "-l mode -r -f -a 'off observe flush compact auto'"
     ! command -v zsh >/dev/null || zsh -n _vramgc
     ! command -v fish >/dev/null || {
         fish --no-execute vramgc.fish

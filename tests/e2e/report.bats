@@ -379,13 +379,14 @@ config options environment variables|did you mean `vramgc help settings`?
 modes observe compact auto|did you mean `vramgc help VRAMGC_MODE`?
 prometheus grafana csv markdown perfetto|did you mean `vramgc help export`?
 clean clear free gc flush empty release|vramgc gives idle memory back by itself; `vramgc park PID` moves all of a program to RAM
+man manual completion completion-bash|the manual and what shells complete come with `make install` and the packages
 stop kill end quit|vramgc cannot do that; press Ctrl-C where the program runs
 TABLE
     equal "$("$vramgc" version)" "$("$vramgc" -V)"
     run_apart "$vramgc" help anything
     equal "$status" 2
     contains "$errors" 'there is no help on anything; there is on each command, setting and figure, and on settings, metrics'
-    for topic in settings metrics json schema alerts man; do "$vramgc" help "$topic" >/dev/null; done
+    for topic in settings metrics json schema alerts tables; do "$vramgc" help "$topic" >/dev/null; done
     run_apart "$vramgc" report --jsno x
     equal "$status" 2
     contains "$errors" 'did you mean --json?'
@@ -511,7 +512,7 @@ export COMMANDLINE_ARGS=--api'
 }
 
 @test "help: every command, every topic, every setting and figure" {
-    for topic in '' run report top diff help version env metrics json schema markdown-settings man; do
+    for topic in '' run report top diff help version env metrics json schema tables; do
         # shellcheck disable=SC2086
         run_apart "$vramgc" help $topic
         equal "$status" 0
@@ -520,7 +521,7 @@ export COMMANDLINE_ARGS=--api'
     done
     all=$("$vramgc" help)
     equal "$(sed -n 's/^  \([a-z]*\) .*/\1/p' <<<"$all" | tr '\n' ' ')" \
-        "$("$vramgc" help completion-bash | sed -n "s/^        words='\([a-z].*\)'$/\1/p") "
+        "$("$top/scripts/texts" completion-bash "$vramgc" | sed -n "s/^        words='\([a-z].*\)'$/\1/p") "
     equal "$(grep -v '^  ' <<<"$all" | sed '1d; /^$/,$d' | tr '\n' ' ')" 'Start Look While a program runs Help '
     # With the next line to type it is a screen of 80x24.
     [ "$(wc -l <<<"$all")" -le 23 ]
@@ -537,9 +538,9 @@ export COMMANDLINE_ARGS=--api'
     done
     equal "$("$vramgc" report -a --help x)" "$("$vramgc" help report)" # behind other options, too
     env_help=$("$vramgc" help settings)
-    table=$("$vramgc" help markdown-settings)
-    equal "$("$vramgc" help markdown-often-set | grep -vxFf <(printf '%s\n' "$table"))" ''
-    equal "$("$vramgc" help markdown-often-set | grep -c '^.VRAMGC_')" 7
+    table=$("$top/scripts/texts" markdown-settings "$vramgc")
+    equal "$("$top/scripts/texts" markdown-often-set "$vramgc" | grep -vxFf <(printf '%s\n' "$table"))" ''
+    equal "$("$top/scripts/texts" markdown-often-set "$vramgc" | grep -c '^.VRAMGC_')" 7
     run_help=$("$vramgc" run --help)
     while read -r variable; do
         contains "$env_help" "$variable="
@@ -582,9 +583,9 @@ export COMMANDLINE_ARGS=--api'
     done
 }
 
-@test "help man: a manual page without warnings" {
+@test "manual: a page without warnings" {
     command -v groff >/dev/null || skip "SKIPPED: groff is not installed"
-    "$vramgc" help man >vramgc.1
+    "$top/scripts/texts" man "$vramgc" >vramgc.1
     run groff -man -Tutf8 -ww -z vramgc.1
     equal "$output" ''
     contains "$(groff -man -Tutf8 vramgc.1)" VRAMGC_THRESHOLD
