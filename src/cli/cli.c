@@ -321,7 +321,7 @@ static bool remove_unknown(void) {
     return false;
 }
 
-void settings_from_environment(struct options *options) {
+void settings_read_environment(struct options *options) {
     enum option_origin origins[FLAGS_MAX];
     options_read(options, origins, complain_about_setting, NULL);
     for (size_t i = 0; i < option_count; i++)

@@ -89,7 +89,7 @@ bool settings_is_often_set(const char *name);
 bool settings_typed(const struct option_info *info);
 
 /* Reads the environment, complains about each bad setting, and removes those from it. */
-void settings_from_environment(struct options *options);
+void settings_read_environment(struct options *options);
 
 /* The form of its value: PERCENT, SIZE, off|observe|flush|compact|auto. */
 const char *settings_argument(const struct option_info *info);

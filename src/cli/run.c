@@ -139,7 +139,7 @@ static bool choose_rules(void) {
 
 static bool prepare_run(void) {
     char error[PATH_MAX + 256];
-    settings_from_environment(&run.options);
+    settings_read_environment(&run.options);
     if (!preload_library(run.library, sizeof run.library, error, sizeof error)) {
         complain("%s", error);
         return false;
@@ -148,7 +148,7 @@ static bool prepare_run(void) {
            choose_allocator();
 }
 
-static void set_variable(const char *name, const char *value) {
+static void set_for_program(const char *name, const char *value) {
     setenv(name, value, 1);
     char *shown = run.verbose ? strdup(value) : NULL;
     if (shown) {
@@ -175,16 +175,16 @@ static bool set_run_environment(void) {
         return false;
     }
     unsetenv("VRAMGC_ON"); /* nobody else shall tell of the same */
-    set_variable("LD_PRELOAD", preload);
-    set_variable("VRAMGC_OUT", run.pattern);
-    set_variable("VRAMGC_RUN_ID", run.run_id);
+    set_for_program("LD_PRELOAD", preload);
+    set_for_program("VRAMGC_OUT", run.pattern);
+    set_for_program("VRAMGC_RUN_ID", run.run_id);
     if (*run.log_pattern)
-        set_variable("VRAMGC_LOG_FILE", run.log_pattern);
+        set_for_program("VRAMGC_LOG_FILE", run.log_pattern);
     free(preload);
     return true;
 }
 
-static void describe_run(void) {
+static void describe_typed_command(void) {
     struct text text = TEXT_IN(run.command_text);
     struct secrets secrets = {0};
     for (size_t i = 0; run.command[i]; i++) {
@@ -307,7 +307,7 @@ static int not_started(void) {
 }
 
 static int start_and_tell(void) {
-    describe_run();
+    describe_typed_command();
     choose_run_id();
     watch_beside_start(&run.watch, &run.rules, run.options.park, run.pattern, run.run_id);
     if (!set_run_environment())

@@ -92,7 +92,7 @@ static bool take_block(struct captured *one, size_t block) {
     return one->live[block];
 }
 
-static void give_block(struct captured *one, size_t block) {
+static void give_captured(struct captured *one, size_t block) {
     if (one->live[block])
         vm_mark_idle(captures.vm, captured_at(one, block), one->block_bytes);
     one->live[block] = false;
@@ -114,7 +114,7 @@ static bool use_blocks(struct captured *one, bool *moves) {
         return true;
     if (!write_captured(one, INSIDE) || !check_captured(one, INSIDE))
         return false;
-    give_block(one, INSIDE);
+    give_captured(one, INSIDE);
     *moves = await_moves(CAPTURED_NS);
     if (!take_block(one, AFTER))
         return true;
@@ -156,7 +156,7 @@ static void end_captured(struct captured *one) {
     if (one->graph)
         graph_works("cuGraphDestroy", cu.cuGraphDestroy(one->graph));
     for (size_t i = 0; i < USED; i++)
-        give_block(one, i);
+        give_captured(one, i);
     if (one->at && !vm_unreserve(captures.vm, one->at))
         graph_fails("the engine does not know its segment", CUDA_SUCCESS);
 }
