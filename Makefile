@@ -39,7 +39,7 @@ ifeq ($(MAKELEVEL)|$(filter-out all,$(MAKECMDGOALS))|$(V),0||)
 all: $(BUILD)/told
 $(BUILD)/told: $(BUILD)/libvramgc.so $(BUILD)/vramgc
 	@touch $@
-	@echo "Built. Next: sudo make install, or without it $(BUILD)/vramgc prove, on an idle card, then $(BUILD)/vramgc run ./webui.sh"
+	@echo "Built. Next: sudo make install, or without it $(BUILD)/vramgc run ./webui.sh"
 endif
 
 # --- the library ---

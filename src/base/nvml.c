@@ -45,6 +45,7 @@ bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *sym
     nvml->by_number = lookup(library, "nvmlDeviceGetHandleByIndex_v2");
     nvml->count = lookup(library, "nvmlDeviceGetCount_v2");
     nvml->name = lookup(library, "nvmlDeviceGetName");
+    nvml->uuid = lookup(library, "nvmlDeviceGetUUID");
     nvml->pci = lookup(library, "nvmlDeviceGetPciInfo_v3");
     nvml->memory = lookup(library, "nvmlDeviceGetMemoryInfo");
     nvml->compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses_v3");
@@ -90,6 +91,10 @@ bool nvml_memory(const struct nvml *nvml, nvml_card card, struct nvml_memory *ou
 
 bool nvml_name(const struct nvml *nvml, nvml_card card, char *name, size_t bytes) {
     return card && nvml->name && nvml->name(card, name, (unsigned)bytes) == SUCCESS;
+}
+
+bool nvml_uuid(const struct nvml *nvml, nvml_card card, char *uuid, size_t bytes) {
+    return card && nvml->uuid && nvml->uuid(card, uuid, (unsigned)bytes) == SUCCESS;
 }
 
 bool nvml_bus_id(const struct nvml *nvml, nvml_card card, char *bus_id, size_t bytes) {

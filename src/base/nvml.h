@@ -39,6 +39,7 @@ struct nvml {
     int (*by_number)(unsigned number, nvml_card *card);
     int (*count)(unsigned *count);
     int (*name)(nvml_card card, char *name, unsigned bytes);
+    int (*uuid)(nvml_card card, char *uuid, unsigned bytes);
     int (*pci)(nvml_card card, struct nvml_pci *pci);
     int (*memory)(nvml_card card, struct nvml_memory *memory);
     int (*compute)(nvml_card card, unsigned *count, struct nvml_process *list);
@@ -67,6 +68,7 @@ unsigned nvml_count(const struct nvml *nvml);
 
 bool nvml_memory(const struct nvml *nvml, nvml_card card, struct nvml_memory *out);
 bool nvml_name(const struct nvml *nvml, nvml_card card, char *name, size_t bytes);
+bool nvml_uuid(const struct nvml *nvml, nvml_card card, char *uuid, size_t bytes); /* "GPU-..." */
 bool nvml_bus_id(const struct nvml *nvml, nvml_card card, char *bus_id, size_t bytes);
 bool nvml_has_display(const struct nvml *nvml, nvml_card card);
 bool nvml_is_divided(const struct nvml *nvml, nvml_card card);               /* MIG */

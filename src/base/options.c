@@ -11,9 +11,9 @@
 #define PREFIX "VRAMGC_"
 
 /* Set by vramgc for itself; not for people. */
-static const char *const private_variables[] = {"VRAMGC_RUN_ID", "VRAMGC_CHOSE_ALLOC_CONF",
-                                                "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
-                                                "VRAMGC_GIVEN_ALLOC_CONF", "VRAMGC_MUTANT"};
+static const char *const private_variables[] = {
+    "VRAMGC_RUN_ID",           "VRAMGC_CHOSE_ALLOC_CONF", "VRAMGC_GIVEN_CUDA_ALLOC_CONF",
+    "VRAMGC_GIVEN_ALLOC_CONF", "VRAMGC_UNPROVEN",         "VRAMGC_MUTANT"};
 
 /* An alert tells its command by the first; tests set a clock and standards by the second. */
 static const char *const private_beginnings[] = {"VRAMGC_ALERT", "VRAMGC_TEST_"};

@@ -18,6 +18,7 @@ enum option_mode { MODE_OFF, MODE_OBSERVE, MODE_FLUSH, MODE_COMPACT, MODE_AUTO }
 const char *mode_name(enum option_mode mode);
 enum option_async { ASYNC_AUTO, ASYNC_DRIVER, ASYNC_PAGES };
 enum option_host { HOST_OFF, HOST_OBSERVE, HOST_AUTO };
+enum option_prove { PROVE_OFF, PROVE_AUTO };
 enum option_peers { PEERS_OFF, PEERS_AUTO };
 enum option_log { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 

@@ -58,12 +58,19 @@ void driver_version_say_both(struct text *text, int cuda_version, const char *ve
 
 void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key) {
     const unsigned char *bytes = uuid;
-    memset(key, 0, sizeof *key);
-    struct text card = TEXT_IN(key->card), driver = TEXT_IN(key->driver);
+    char name[PROOF_CARD_BYTES];
+    struct text card = TEXT_IN(name);
     text_add(&card, "GPU");
     for (unsigned i = 0; i < 16; i++)
         text_format(&card, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
                     bytes[i]);
+    proof_key_named(name, version, engine, key);
+}
+
+void proof_key_named(const char *card, int version, unsigned engine, struct proof_key *key) {
+    memset(key, 0, sizeof *key);
+    text_copy(key->card, sizeof key->card, card);
+    struct text driver = TEXT_IN(key->driver);
     driver_version_read(key->version, sizeof key->version);
     key->cuda_version = version;
     text_format(&driver, "%d.%d%s%s", version / 1000, version % 1000 / 10, *key->version ? " " : "",

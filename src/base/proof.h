@@ -43,6 +43,9 @@ struct proof_key {
 /* version: as cuDriverGetVersion tells. The kernel's driver is asked for its own version. */
 void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key);
 
+/* The same for a card that NVML names. */
+void proof_key_named(const char *card, int version, unsigned engine, struct proof_key *key);
+
 /* A card's, in the state folder. False: the user has none, or its name is too long. */
 bool proof_path(const char *card, char *path, size_t capacity);
 

@@ -223,8 +223,9 @@ static void tell_card(const char *about, const struct prove_card *card) {
         [PROOF_PASSED] = "proven: mode auto is compact",
         [PROOF_FAILED] = ("its proof failed, mode auto is flush; "
                           "`vramgc prove --share` prints it for a bug report"),
-        [PROOF_OTHER] = "proven with another driver or vramgc: run `vramgc prove` again",
-        [PROOF_NONE] = "not proven, so mode auto is flush: run `vramgc prove` once",
+        [PROOF_OTHER] =
+            "tested with another driver or vramgc: the next `vramgc run` tests it again",
+        [PROOF_NONE] = "not tested yet: the next `vramgc run` does it, or `vramgc prove`",
     };
     struct proof proof = proof_look(&card->key);
     enum proof_state state = proof.state;

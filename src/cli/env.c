@@ -3,6 +3,7 @@
 #include "cli/alert_commands.h"
 #include "cli/cli.h"
 #include "cli/preload.h"
+#include "cli/prove_first.h"
 #include "show/summary_lines.h"
 #include "base/text.h"
 
@@ -111,6 +112,9 @@ static int env_main(struct args *args) {
         complain("%s", error);
         return STATUS_BAD_INPUT;
     }
+    struct options options;
+    settings_read_environment(&options);
+    prove_first(&options);
     write_lines(library, rules);
     return STATUS_FINE;
 }

@@ -45,7 +45,7 @@ install: $(if $(BUILT),,all)
 	    -newer $(BUILD)/vramgc -newer $(BUILD)/libvramgc.so -print -quit)" ] || \
 	    echo "NOTE: the source has changed since the build that is installed now; for the newer one: make, then this again"
 	@case "$(DESTDIR)::$$PATH:" in :*":$(bindir):"*) it=vramgc ;; :*) it=$(bindir)/vramgc ;; *) exit 0 ;; esac; \
-	    echo "Installed. Next: $$it prove, on an idle card, then $$it run ./webui.sh"
+	    echo "Installed. Next: $$it run ./webui.sh"
 
 # Folders of others, or that a system has from its start, stay, empty or not.
 OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(datadir)/bash-completion/completions $(datadir)/bash-completion \

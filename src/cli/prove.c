@@ -91,8 +91,11 @@ static void words_end(const char *path) {
     show_proof(path, false);
 }
 
-static void words_not_tried(const char *why, bool others_use_it) {
-    complain("%s. Nothing was tested. %s", why,
+static void words_not_tried(int device, const char *why, bool others_use_it) {
+    char which[48] = "";
+    if (device >= 0)
+        snprintf(which, sizeof which, "gpu%d cannot be tried now: ", device);
+    complain("%s%s. Nothing was tested. %s", which, why,
              others_use_it ? "Stop what uses the card (`vramgc top` shows it), and try again"
                            : "`vramgc doctor` looks for the reason");
 }
@@ -272,7 +275,8 @@ static int prove_cards(void) {
         return PROVE_NOT_RUN;
     check_form = self.quick ? FORM_QUICK : self.full ? FORM_FULL : FORM_USUAL;
     setenv("VRAMGC_MODE", "off", 1);
-    int status = prove_run(self.device, VRAMGC_VERSION, &python, &telling);
+    const struct prove_wish all = {.device = self.device, .park = true, .python = &python};
+    int status = prove_run(&all, VRAMGC_VERSION, &telling);
     free(preload);
     return status;
 }

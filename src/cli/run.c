@@ -8,6 +8,7 @@
 #include "cli/launch.h"
 #include "read/outfile.h"
 #include "cli/preload.h"
+#include "cli/prove_first.h"
 #include "cli/watch.h"
 #include "show/summary.h"
 #include "show/summary_lines.h"
@@ -307,6 +308,9 @@ static int not_started(void) {
 }
 
 static int start_and_tell(void) {
+    const char *unproven = prove_first(&run.options);
+    if (*unproven)
+        set_for_program("VRAMGC_UNPROVEN", unproven);
     describe_typed_command();
     choose_run_id();
     watch_beside_start(&run.watch, &run.rules, run.options.park, run.pattern, run.run_id);

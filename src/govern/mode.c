@@ -15,6 +15,7 @@
 #include "track/thread.h"
 #include "vm/version.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the machine: it must not make a context, nor change anything ---- */
@@ -102,6 +103,7 @@ enum { SEGMENTS_TO_SEE = 4, BLOCKS_TO_SEE = 64 };
 static struct {
     struct lock lock;
     char torch[32], alloc_conf[256], interposer[48], driver_version[DRIVER_VERSION_BYTES];
+    char unproven[128]; /* VRAMGC_UNPROVEN: `vramgc run` says why */
     struct mode_facts facts;
     struct mode_choice choice;
     bool unsaid, asked, spill_said;
@@ -155,6 +157,8 @@ void mode_begin(const struct mode_machine *machine) {
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
     text_copy(self.interposer, sizeof self.interposer, machine->interposer);
+    const char *unproven = getenv("VRAMGC_UNPROVEN");
+    text_copy(self.unproven, sizeof self.unproven, unproven ? unproven : "");
     text_copy(self.driver_version, sizeof self.driver_version, machine->driver_version);
     self.facts = (struct mode_facts){
         .wish = (enum option_mode)settings_options()->mode,
@@ -170,6 +174,7 @@ void mode_begin(const struct mode_machine *machine) {
         .maps = machine->maps,
         .proof = machine->proven.state,
         .least_proven = machine->proven.devices,
+        .unproven = self.unproven,
     };
     choose_mode();
     lock_give(&self.lock);

@@ -35,8 +35,8 @@ enum fact {
 };
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
- * the devices that passed the self-test, %f those that failed, %u those that lack a proof, and %i
- * the other interposer. */
+ * the devices that passed the self-test, %f those that failed, %u those that lack a proof, %w why
+ * or what gives them one, and %i the other interposer. */
 static const struct row {
     unsigned needs, excludes;
     enum option_mode mode;
@@ -62,11 +62,10 @@ static const struct row {
     {AUTO | PASSED_BY, 0, MODE_FLUSH,
      "%i answers for the driver, but not for cuMemCreate: compact would go round it"},
     {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not bear compact"},
-    {AUTO | OUTDATED, 0, MODE_FLUSH,
-     "the proof of %u is of another driver or vramgc: run `vramgc prove` again"},
+    {AUTO | OUTDATED, 0, MODE_FLUSH, "the proof of %u is of another driver or vramgc: %w"},
     {AUTO | ASYNC, PROVEN, MODE_FLUSH,
-     "PyTorch uses cudaMallocAsync, whose pool is trimmed; %u has no proof: run `vramgc prove`"},
-    {AUTO, PROVEN, MODE_FLUSH, "compact is not tested yet on %u: run `vramgc prove`, a minute"},
+     "PyTorch uses cudaMallocAsync, whose pool is trimmed; %u has no proof: %w"},
+    {AUTO, PROVEN, MODE_FLUSH, "compact is not tested yet on %u: %w"},
     {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch uses cudaMallocAsync, whose pool is trimmed"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
@@ -130,6 +129,8 @@ static void add_reason_word(struct text *text, char letter, const struct mode_fa
     static const unsigned newest[] = {TORCH_NEWEST};
     if (letter == 't')
         text_add(text, facts->torch);
+    else if (letter == 'w')
+        text_add(text, *facts->unproven ? facts->unproven : "run `vramgc prove`, a minute");
     else if (letter == 'i')
         text_add(text, facts->interposer);
     else if (letter == 'n')

@@ -25,6 +25,7 @@ struct mode_facts {
     bool maps;               /* all devices say that they support virtual memory management */
     enum proof_state proof;  /* that they were seen to bear it: the least of what is known of one */
     unsigned least_proven;   /* those of which that is known: a bit for each device */
+    const char *unproven;    /* why the launcher could not have them proven, or ""; not NULL */
     unsigned passed, failed; /* self-tests so far: a bit for each device */
     enum mode_events events;
 };

@@ -110,10 +110,11 @@ static bool proof_write(const struct findings *findings, const char *version, ch
     if (!state_folder(folder, sizeof folder) ||
         !proof_path(findings->card.key.card, path, capacity))
         return false;
-    snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+    snprintf(beside, sizeof beside, "%s.new", path);
     if (!state_folder_make(folder))
         return false;
-    int fd = mkostemp(beside, O_CLOEXEC); /* readable by us only */
+    unlink(beside); /* of a test that was killed as it wrote */
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
     if (write_proof(fd, findings, version) && rename(beside, path) == 0)
@@ -181,73 +182,88 @@ bool proof_is_of_ours(unsigned long engine) {
 
 static const struct prove_telling *tell;
 
-static int not_tried(const char *why, bool others_use_it) {
-    tell->not_tried(why, others_use_it);
+static int not_tried(const char *why) {
+    tell->not_tried(-1, why, false);
     return PROVE_NOT_RUN;
 }
 
-static int prove_one(int device, const char *version, const struct python *python,
+void prove_key(const char *card, int version, struct proof_key *key) {
+    proof_key_named(card, version, VM_VERSION, key);
+}
+
+bool prove_is_answered(const struct proof_key *key, const struct prove_wish *wish) {
+    struct proof proof = proof_look(key);
+    return proof.state == PROOF_FAILED ||
+           (proof.state == PROOF_PASSED && !(wish->park && proof.park == PARK_UNTRIED));
+}
+
+static int prove_one(int device, const char *version, const struct prove_wish *wish,
                      struct findings *findings) {
     char path[512], why[640];
-    if (!child_look(device, findings)) {
-        snprintf(why, sizeof why, "gpu%d cannot be tried now: %s", device, findings->card.busy);
-        return not_tried(why, findings->card.others);
+    bool idle = child_look(device, findings);
+    if (wish->only_open && prove_is_answered(&findings->card.key, wish))
+        return PROVE_PASSED;
+    if (!idle) {
+        tell->not_tried(device, findings->card.busy, findings->card.others);
+        return PROVE_NOT_RUN;
     }
     check_spare_bytes = findings->card.display ? CARD_SPARE_MIB * MEBIBYTE : 0;
     tell->begin(device, &findings->card);
     if (child_run_checks(device, findings, tell->row)) {
         static const char name[] = "costs", asked[] = "what the driver's calls cost, by size";
-        python_run(python, device, findings, tell->row);
+        if (wish->python)
+            python_run(wish->python, device, findings, tell->row);
         tell->row(name, asked, NULL);
         child_run_costs(device, findings);
         tell->row(name, asked, &findings->costs_result);
-        park_trial_run(device, findings, tell->row);
+        if (wish->park)
+            park_trial_run(device, findings, tell->row);
     }
     if (!proof_write(findings, version, path, sizeof path)) {
         snprintf(why, sizeof why, "the proof cannot be written to %s", path);
-        return not_tried(why, false);
+        return not_tried(why);
     }
     tell->end(path);
     return findings->failed ? PROVE_FAILED : PROVE_PASSED;
 }
 
-static int prove_each(int device, const char *version, const struct python *python) {
+static int prove_each(int device, const char *version, const struct prove_wish *wish) {
     struct findings *findings = findings_new();
     if (!findings)
         return PROVE_NOT_RUN;
-    int status = prove_one(device, version, python, findings);
+    int status = prove_one(device, version, wish, findings);
     memory_unmap(findings, sizeof *findings);
     return status;
 }
 
-static int prove_all(int device, const char *version, const struct python *python,
+static int prove_all(const struct prove_wish *wish, const char *version,
                      struct findings *findings) {
-    int count = child_count_devices(findings), status = PROVE_PASSED;
+    int count = child_count_devices(findings), status = PROVE_PASSED, device = wish->device;
     if (count == 0)
-        return not_tried(findings->card.busy[0] ? findings->card.busy : "the driver sees no device",
-                         false);
+        return not_tried(findings->card.busy[0] ? findings->card.busy
+                                                : "the driver sees no device");
     if (device >= count)
-        return not_tried("there is no such device", false);
+        return not_tried("there is no such device");
     for (int i = device < 0 ? 0 : device; i < (device < 0 ? count : device + 1); i++) {
-        int one = prove_each(i, version, python);
+        int one = prove_each(i, version, wish);
         status = one > status ? one : status;
     }
     return status;
 }
 
-int prove_run(int device, const char *version, const struct python *python,
+int prove_run(const struct prove_wish *wish, const char *version,
               const struct prove_telling *telling) {
     char why[768], cannot[800];
     tell = telling;
     if (!proof_place(why, sizeof why)) { /* before the minute, not behind it */
         snprintf(cannot, sizeof cannot, "no proof can be kept: %s", why);
-        return not_tried(cannot, false);
+        return not_tried(cannot);
     }
     const char *missing = driver_load();
     struct findings *findings = missing ? NULL : findings_new();
     if (!findings)
-        return not_tried(missing ? missing : "no memory", false);
-    int status = prove_all(device, version, python, findings);
+        return not_tried(missing ? missing : "no memory");
+    int status = prove_all(wish, version, findings);
     memory_unmap(findings, sizeof *findings);
     return status;
 }

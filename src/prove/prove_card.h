@@ -12,12 +12,25 @@ enum { PROVE_PASSED = 0, PROVE_FAILED = 1, PROVE_NOT_RUN = 3 };
 struct prove_telling {
     void (*begin)(int device, const struct prove_card *card); /* before anything is taken */
     child_tell *row;
-    void (*end)(const char *path); /* of the proof */
-    void (*not_tried)(const char *why, bool others_use_it);
+    void (*end)(const char *path);                                      /* of the proof */
+    void (*not_tried)(int device, const char *why, bool others_use_it); /* -1: none can be */
 };
 
-/* Devices as the driver numbers them; device -1: all. version: of vramgc, for the proof. */
-int prove_run(int device, const char *version, const struct python *python,
+struct prove_wish {
+    int device;                  /* as the driver numbers them; -1: all */
+    bool only_open;              /* leave out cards that have an answer already */
+    bool park;                   /* whether a program can be parked is asked, too */
+    const struct python *python; /* may be NULL */
+};
+
+/* The key of a card that NVML names. version: as cuDriverGetVersion tells. */
+void prove_key(const char *card, int version, struct proof_key *key);
+
+/* The card of that key has an answer to what is wished, passed or failed. */
+bool prove_is_answered(const struct proof_key *key, const struct prove_wish *wish);
+
+/* version: of vramgc, for the proof. */
+int prove_run(const struct prove_wish *wish, const char *version,
               const struct prove_telling *telling);
 
 /* Tell of, print or remove all proofs; how many there were. share: for a bug tracker, without the

@@ -20,7 +20,8 @@ setup_machine() {
     cp "$(dirname "$built")/libvramgc.so" "$work/bin/libvramgc.so"
     script no-trial <<<"proofs='$top/build/proven/vramgc'"'
         state=${XDG_STATE_HOME:-$HOME/.local/state}/vramgc
-        [ "$1" != prove ] || { mkdir -p -m 700 "$state" && cp "$proofs"/*.proof "$state" && set -- "$@" --show; }
+        case $1 in prove | run | env) mkdir -p -m 700 "$state" && cp "$proofs"/*.proof "$state" ;; esac
+        [ "$1" != prove ] || set -- "$@" --show
         [ "$1" != prove ] || "$(readlink -f "$0").real" "$@" >"$STAND_INS/trial" || cp "$STAND_INS/trial" "$STAND_INS/failed"
         exec "$(readlink -f "$0").real" "$@"'
     mv no-trial "$STAND_INS"
@@ -37,7 +38,7 @@ setup_machine() {
     here="s|/opt/vramgc:/opt|$work/&|; s|prefix=/opt|prefix=$work/opt|; s|cp -r /opt|cp -r $work/opt|"
 }
 
-# A trial of the card takes ten seconds, so that the command shows what `make proven` found instead, but with the options it is given.
+# A trial of the card takes seconds, so that the command finds, or shows, what `make proven` found instead, but with the options it is given.
 tries_no_card() {
     mv "$1/vramgc" "$1/vramgc.real"
     cp "$STAND_INS/no-trial" "$1/vramgc"
@@ -115,7 +116,7 @@ all_compact() {
     setup_machine
     web_ui
     python_for launch.py ''
-    follow README.md 3
+    follow README.md 2
     contains "$said" 'passed'
     all_compact 1
 }
@@ -125,7 +126,7 @@ all_compact() {
     web_ui
     settings='export PYTORCH_CUDA_ALLOC_CONF="${PYTORCH_CUDA_ALLOC_CONF:-garbage_collection_threshold:0.99,max_split_size_mb:512}"'
     python_for launch.py '--lowvram --medvram'
-    follow sdnext.md 12
+    follow sdnext.md 11
     contains "$said" '**vramgc:** No allocation failed'
     contains "$said" 'allocator: garbage_collection_threshold:0.99,large_segment_size_mb:12,'
     all_compact 6
@@ -144,7 +145,7 @@ all_compact() {
     setup_machine
     settings='case $options in *--disable-cuda-malloc*) ;; *) export PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync ;; esac'
     python_for main.py '--listen --disable-cuda-malloc --disable-dynamic-vram'
-    follow comfyui.md 10
+    follow comfyui.md 9
     contains "$said" 'allocator: backend:cudaMallocAsync'
     contains "$said" 'allocator: large_segment_size_mb:12,expandable_segments:True'
     all_compact 5
@@ -156,7 +157,7 @@ all_compact() {
     web_ui '[ -n "$LD_PRELOAD" ] || export LD_PRELOAD=libtcmalloc_minimal.so.4'
     settings='echo "$LD_PRELOAD" >>preloads'
     python_for launch.py --medvram-sdxl
-    follow forge-a1111.md 10
+    follow forge-a1111.md 9
     all_compact 4
     equal "$(grep -c "^$library:.*libtcmalloc_minimal.so.4" preloads)" 4
 }
@@ -165,7 +166,7 @@ all_compact() {
     setup_machine
     python_for invokeai ''
     script "$STAND_INS/invokeai-web" <<<'exec python invokeai "$@"'
-    follow invokeai.md 9
+    follow invokeai.md 8
     contains "$said" "allocator: large_segment_size_mb:12,expandable_segments:True"
     all_compact 4
 }
@@ -180,7 +181,7 @@ all_compact() {
     here+="; s|mark generate.py|mark generate-$$|"
     "$vramgc" run --no-summary sh -c 'echo $$ >"$1/pid"; exec "$2" -c "alloc a 8MiB; until $1/started; until $1/marked"' - "$work" "$work/generate-$$" 2>/dev/null &
     await "$work/runs"
-    follow scripts.md 14
+    follow scripts.md 13
     wait $!
     contains "$said" 'held, peak'
     contains "$(cat run.json)" '"verdict"'

@@ -37,11 +37,11 @@ works() {
 @test "make install: one word of what to type next; what a system has from its start stays when it is undone" {
     setup_real
     equal "$(make -s -C "$top" BUILD="$build" prefix="$work/usr" install | sed '/^  /d')" \
-        "Installed. Next: $work/usr/bin/vramgc prove, on an idle card, then $work/usr/bin/vramgc run ./webui.sh"
+        "Installed. Next: $work/usr/bin/vramgc run ./webui.sh"
     run make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=here install
     [ "$status" != 0 ]
     contains "$output" 'prefix is to be a whole path, not here'
-    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc prove'
+    contains "$(PATH=$work/usr/bin:$PATH make -s -C "$top" BUILD="$build" prefix="$work/usr" install)" 'Next: vramgc run'
     make -s -C "$top" BUILD="$build" prefix="$work/usr" uninstall
     [ ! -e "$work/usr" ]
     make -s -C "$top" BUILD="$build" DESTDIR="$work/root" install
@@ -84,7 +84,7 @@ works() {
 @test "make: what to type next is to install, or how to go on without" {
     setup_real
     contains "$(env -u MAKELEVEL -u MAKEFLAGS -u V make -n -C "$top" -W "$build/vramgc" BUILD="$build" all)" \
-        "Built. Next: sudo make install, or without it $build/vramgc prove, on an idle card, then $build/vramgc run ./webui.sh"
+        "Built. Next: sudo make install, or without it $build/vramgc run ./webui.sh"
 }
 
 @test "make install: bindir and libdir between which the command finds its library, or none is installed" {

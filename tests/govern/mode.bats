@@ -150,7 +150,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
             not_paged
         done
         unproven "$none" backend:cudaMallocAsync
-        says 1 flush 'PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc prove`'
+        says 1 flush 'PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc prove`, a minute'
         not_paged
         VRAMGC_MODE=compact unproven "$none" max_split_size_mb:512
         says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
@@ -169,11 +169,11 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     says 1 compact "PyTorch $NEWEST_RELEASE, driver 580, self-test passed on gpu0"
     sed -i 's/^driver .*/driver 13.0 580.82.07/' "$proof"
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove` again'
+    says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove`, a minute'
     cp build/proven/vramgc/*30.proof "$proof"
     sed -i 's/^engine .*/engine 0/' "$proof"
     unproven "$state" max_split_size_mb:512
-    says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove` again'
+    says 1 flush 'the proof of gpu0 is of another driver or vramgc: run `vramgc prove`, a minute'
     cp build/proven/vramgc/*30.proof "$proof"
     sed -i 's/^result .*/result failed/' "$proof"
     unproven "$state" max_split_size_mb:512

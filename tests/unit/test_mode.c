@@ -24,6 +24,7 @@ static struct mode_facts good(enum option_mode wish) {
                                .driver_version = "",
                                .proof = PROOF_PASSED,
                                .interposer = "",
+                               .unproven = "",
                                .maps = true};
 }
 
@@ -45,6 +46,7 @@ static void asked_for(void **state) {
                                     .torch = "",
                                     .alloc_conf = "",
                                     .interposer = "libvgpu.so",
+                                    .unproven = "",
                                     .wsl = true};
         expect(&facts, modes[i], "asked for by VRAMGC_MODE"); /* whatever the machine is like */
     }
@@ -128,7 +130,7 @@ static void automatic_without_a_proof(void **state) {
     static const enum proof_state states[] = {PROOF_NONE, PROOF_OTHER, PROOF_FAILED};
     static const char *const words[] = {
         "compact is not tested yet on gpu0,1: run `vramgc prove`, a minute",
-        "the proof of gpu0,1 is of another driver or vramgc: run `vramgc prove` again",
+        "the proof of gpu0,1 is of another driver or vramgc: run `vramgc prove`, a minute",
         "`vramgc prove` found that gpu0,1 does not bear compact"};
     (void)state;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
@@ -146,7 +148,12 @@ static void automatic_without_a_proof(void **state) {
     pool.alloc_conf = "backend:cudaMallocAsync";
     expect(&pool, MODE_FLUSH,
            "PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc "
-           "prove`");
+           "prove`, a minute");
+    pool.unproven = "process 7 uses 900 MiB of the card";
+    struct mode_choice choice = mode_choose(&pool);
+    assert_string_equal(choice.why, "PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has "
+                                    "no proof: process 7 uses 900 MiB of the card");
+    assert_true(choice.needs_proof);
     pool.torch = ""; /* what a proof would not change is said first */
     expect(&pool, MODE_FLUSH, "PyTorch's version is not known");
 }
