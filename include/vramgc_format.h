@@ -225,11 +225,11 @@ enum vramgc_cause {
     VRAMGC_CAUSES_SEEN = VRAMGC_CAUSE_HOST + 1
 };
 
-/* Whether an out-of-memory error of PyTorch's, or ours in its place, came of a refusal. The work
- * went on where the thread asked for its next block at once, with the one before still live, no
- * cache emptied, and not in an `except` of Python's for this error: whoever caught it did without,
- * as PyTorch does without a convolution's workspace. SEEMS_ON: the same, but Python could not be
- * asked. Then it was as with others of the same kind, where one of them is known. */
+/* An out-of-memory error of PyTorch's, or ours in its place, may come of a refusal: this tells. The
+ * work went on where the thread asked for its next block at once, with the one before still live,
+ * no cache emptied, and not in an `except` of Python's for this error: whoever caught it did
+ * without, as PyTorch does without a convolution's workspace. SEEMS_ON: the same, but Python could
+ * not be asked. Then it was as with others of the same kind, where one of them is known. */
 enum vramgc_reported { VRAMGC_NOT_REPORTED, VRAMGC_REPORTED, VRAMGC_WENT_ON, VRAMGC_SEEMS_ON };
 
 /* One allocation that the driver refused, or for which PyTorch was out of memory without asking
@@ -272,7 +272,7 @@ struct vramgc_mark {
     char label[48];
 };
 
-/* What the program did between two rests on one device, if live memory rose and fell by more than a
+/* The program's work between two rests on one device, if live memory rose and fell by more than a
  * little meanwhile. When it began and how long it took is known to about a tenth of a second. */
 struct vramgc_job {
     uint64_t sequence;
@@ -341,7 +341,7 @@ enum vramgc_end {
     VRAMGC_END_STATUS   /* the launcher saw how it ended: see end_status */
 };
 
-/* What the process had of the host's memory at one look. 0: not known. */
+/* The host's memory that the process had at one look. 0: not known. */
 struct vramgc_host_look {
     uint64_t anon_bytes, shared_bytes, file_bytes; /* resident */
     uint64_t swap_bytes;
@@ -351,7 +351,7 @@ struct vramgc_host_look {
     uint64_t time_ns; /* since the start of the record, written last; 0: there was no look */
 };
 
-/* Whether Linux ended a process of the control group for lack of memory after the latest look. */
+/* Linux may end a process of the control group for lack of memory after the latest look. */
 enum vramgc_lack { VRAMGC_LACK_UNKNOWN, VRAMGC_LACK_NONE, VRAMGC_LACK_KILLED };
 
 struct vramgc_host {
@@ -365,7 +365,8 @@ struct vramgc_host {
     char call[40];                  /* by which the allocator gave memory back; empty: never */
 };
 
-/* What holds at this moment, amounts as base/parse.h has them: `vramgc set` writes here, too. */
+/* The limits that hold at this moment, amounts as base/parse.h has them: `vramgc set` writes here,
+ * too. */
 struct vramgc_limits {
     uint64_t headroom;
     uint64_t cap;

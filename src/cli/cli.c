@@ -75,7 +75,7 @@ static bool needs_value(const struct flag *flag) {
     return flag->argument && flag->argument[0] != '[';
 }
 
-/* What options of several commands are tested for. */
+/* Options of several commands are tested for these. */
 static bool is_possible_value(const struct args *args) {
     const struct flag *flag = args->flag;
     if (flag->every_ns &&

@@ -3,7 +3,7 @@
  *     a cudaMalloc crosses the threshold --safe here--> answered once with out of memory, upon
  * which |                                      PyTorch empties its cache (induce_oom.h)
  *                '--not safe: `wanted`--> the flush thread has PyTorch do it (flush.h)
- *     a request is refused --> what may still serve it (retry.h)
+ *     a request is refused --> what may still serve it (last_resort.h)
  *     compact: a page is idle for too long --> the decay thread returns it (decay_thread.h)
  *
  * The invariant of this room: only our own threads wait, for the GIL or the GPU; a thread of the

@@ -184,7 +184,7 @@ uint64_t heap_count_stretches(const struct segment *segment);
 
 /* Whole pages inside [begin, end), in bytes. Most runs are shorter than a page, and no division
  * is needed to know that they hold none. */
-static inline uint64_t pages_in(uint64_t begin, uint64_t end, uint64_t page_bytes) {
+static inline uint64_t page_span(uint64_t begin, uint64_t end, uint64_t page_bytes) {
     if (end - begin < page_bytes)
         return 0;
     uint64_t first = begin + (page_bytes - begin % page_bytes) % page_bytes;
@@ -196,10 +196,10 @@ static inline void count_free(struct heap_figures *figures, const struct run *ru
     const struct segment *segment = run->segment;
     uint64_t offset = run->address - segment->address;
     figures->free_runs += times;
-    figures->idle_bytes += times * pages_in(run->address, run->address + run->bytes, PAGE_BYTES);
+    figures->idle_bytes += times * page_span(run->address, run->address + run->bytes, PAGE_BYTES);
     if (segment->kind == HEAP_EXPANDABLE)
         figures->releasable_bytes +=
-            times * pages_in(offset, offset + run->bytes, segment->page_bytes);
+            times * page_span(offset, offset + run->bytes, segment->page_bytes);
     else if (run->bytes == segment->bytes)
         figures->releasable_bytes += times * run->bytes;
     else

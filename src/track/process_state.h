@@ -9,7 +9,7 @@
 const struct options *settings_options(void);
 struct policy_settings settings_policy(void);
 
-/* What base/standards.h says, unless a test has set it otherwise. */
+/* As base/standards.h says, unless a test has set it otherwise. */
 struct standards {
     uint64_t rest_ns, sample_ns, min_gain_bytes, hysteresis_percent;
 };
