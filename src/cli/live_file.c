@@ -1,6 +1,6 @@
 /* live_file.c: see live_file.h, and the commands that store into such a file beside the program:
  * `vramgc mark` a point on its timeline, `vramgc set` its limits, which it reads at each request
- * (cuda/limit.h). They must not open any other file, nor that of a program that has ended, nor
+ * (card/reading.h). They must not open any other file, nor that of a program that has ended, nor
  * store what is no amount. */
 #include "cli/live_file.h"
 #include "base/base.h"

@@ -370,7 +370,7 @@ static bool is_back(uint64_t pid) {
     return !error;
 }
 
-/* One at a time, and no program under vramgc takes memory meanwhile (cuda/gate.h). */
+/* One at a time, and no program under vramgc takes memory meanwhile (card/reading.h). */
 static bool is_back_alone(uint64_t pid, enum park_how how) {
     static _Atomic uint64_t nobody;
     _Atomic uint64_t *waking = peer_file_look() ? peer_file_waking() : &nobody;

@@ -77,7 +77,7 @@ CUresult place_map(struct place *place);                  /* and opens, by one c
 CUresult place_make(struct place *place, size_t pages);   /* both */
 CUresult place_end(struct place *place);
 
-/* The rows of check_table.c; what each asks stands there. */
+/* The rows of child.c; what each asks stands there. */
 typedef enum outcome check_function(struct text *said);
 check_function check_grain, check_content, check_translation, check_access, check_addresses,
     check_kernels, check_copies, check_peers, check_event, check_context_event, check_stream_gone,

@@ -49,7 +49,7 @@ struct device_own_pool {
     uint64_t together_bytes; /* highest of used_bytes and the driver's pools at one moment */
 };
 
-/* Free and total, as the driver told them, within the limits of cuda/limit.h. */
+/* Free and total, as the driver told them, within the limits of card/reading.h. */
 struct device_memory {
     _Atomic uint64_t total_bytes;    /* of the device; 0: not known yet */
     _Atomic int64_t spare_and_held;  /* spare bytes and held outside pools, at the latest reading */
@@ -102,7 +102,7 @@ struct device *device_if_ready(unsigned index);
 /* The device of this thread's current context; NULL when there is none. */
 struct device *device_current(void);
 
-/* The bytes that this process holds of a device, of that one; see cuda/limit.h. */
+/* The bytes that this process holds of a device, of that one; see card/reading.h. */
 uint64_t device_own_bytes(struct device *device);
 bool device_own(struct card_own *own);
 unsigned device_index(const struct device *device);

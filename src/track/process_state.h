@@ -24,7 +24,7 @@ void settings_complain(void);
 /* Writes them into the statistics file. */
 void settings_store(void);
 
-/* The file has moved: the limits in it hold (cuda/limit.h). */
+/* The file has moved: the limits in it hold (card/reading.h). */
 void settings_limit(void);
 
 /* While the driver keeps this process off the card (`vramgc park`) each of its calls stands there

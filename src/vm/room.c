@@ -1,6 +1,6 @@
 /* room.c: what the driver has left, by readings of the card and the pages that came and went since;
  * and what of it PyTorch would see without the engine. It must not read the card more often than
- * meminfo.h allows. */
+ * card/reading.h allows. */
 #include "card/threshold.h"
 #include "vm/vm_internal.h"
 
