@@ -221,7 +221,7 @@ static void start_decay(void) {
 }
 
 static void look_at_devices(uint64_t now) {
-    if (settings_policy().mode == POLICY_FLUSH)
+    if (settings_policy().mode == POLICY_ACT)
         python_prepare();
     python_name_functions();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {

@@ -51,7 +51,7 @@ static struct cache *cache_of(const struct device *device) {
 uint64_t cached_handles_age_ns(void) {
     struct policy_settings settings = settings_policy();
     struct policy_idle none = {0};
-    return policy_decay(&settings, &none).retained_ns;
+    return policy_decay(&settings, &none).returned_ns;
 }
 
 uint64_t cached_handles_bytes(const struct device *device) {
@@ -74,7 +74,7 @@ static bool is_known(struct cache *cache) {
 
 static bool is_on(void) {
     return !atomic_load_explicit(&self.stopped, memory_order_relaxed) &&
-           settings_policy().mode == POLICY_FLUSH && !settings_options()->lowvram;
+           settings_policy().mode == POLICY_ACT && !settings_options()->lowvram;
 }
 
 static bool add(struct cache *cache, CUmemGenericAllocationHandle handle, uint64_t bytes) {

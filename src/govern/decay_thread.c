@@ -43,7 +43,7 @@ struct decaying {
 
 static struct {
     _Atomic uint64_t looked_ns; /* when our thread last did */
-    _Atomic uint64_t next_ns;   /* when it will; 0: it is at work */
+    _Atomic uint64_t next_ns;   /* when it will; UINT64_MAX: it is at work now */
     struct decaying devices[VRAMGC_MAX_DEVICES];
 } self;
 CHILD_OPENS_EACH(self.devices);
@@ -54,17 +54,17 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
     struct policy_idle idle = {
         .total_bytes = atomic_load(&device->memory.total_bytes),
         .used_bytes = device_used_bytes(device) + device_over_bytes(device),
-        .attached_bytes = figures.idle_bytes - figures.returned_bytes,
-        .retained_bytes = figures.returned_bytes + figures.cached_bytes,
+        .kept_bytes = figures.idle_bytes - figures.returned_bytes,
+        .returned_bytes = figures.returned_bytes + figures.cached_bytes,
         .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
         .pace_ns =
             atomic_load_explicit(&self.devices[device_index(device)].pace_ns, memory_order_relaxed),
     };
     struct policy_decay decay = policy_decay(&settings, &idle);
     return (struct decay_limits){
-        .kept_ns = decay.attached_ns,
-        .kept_bytes = decay.attached_bytes,
-        .returned_ns = decay.retained_ns,
+        .kept_ns = decay.kept_ns,
+        .kept_bytes = decay.kept_bytes,
+        .returned_ns = decay.returned_ns,
     };
 }
 
@@ -264,7 +264,7 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
     return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
 }
 
-/* As step_one, of handles that are cached (mode flush). */
+/* As step_pages, of handles that are cached (mode flush). */
 static uint64_t step_cached(const struct device *device, uint64_t now_ns) {
     if (cached_handles_due_ns(device) <= now_ns)
         cached_handles_decay(device, now_ns);

@@ -1,14 +1,12 @@
 /* decay_thread.h: mode compact: idle pages go back to the driver when they get too old; how old
- * they may get is said in policy/policy.h (policy_decay). vramgc's own thread does it. In lowvram
- * the threads of the program do some of it where nearly all memory is idle, or our thread does not
- * get to run; where all that takes too much of the time, memory may be idle for longer. */
+ * they may get is said in policy/policy.h (policy_decay). vramgc's own thread does it. In lowvram,
+ * where that takes too much of the time, memory may be idle for longer. */
 #pragma once
 
 #include "track/device.h"
 
 /* In a thread of the program: a block is free, and pages may be idle; PyTorch has given memory up.
- * Wakes our thread where it would come too late by itself. lowvram: gives some back where our
- * thread is late, for at most 0.2 ms. Never waits for the GPU. */
+ * Wakes our thread where it would come too late by itself, and gives nothing back. */
 void decay_note_idle(struct device *device);
 void decay_note_given_up(struct device *device);
 

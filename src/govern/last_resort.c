@@ -62,7 +62,7 @@ static enum given flush_pytorch(const struct request *request) {
     struct reclaim *reclaim = reclaim_of(device);
     uint64_t idle_bytes = device_releasable_bytes(device);
     uint64_t before_bytes = figure_get(&device->out->stats.reclaimed_bytes);
-    if (settings_policy().mode != POLICY_FLUSH || device_vm(device) || capture_active() ||
+    if (settings_policy().mode != POLICY_ACT || device_vm(device) || capture_active() ||
         thread_stream()->asked || !trim_would_do(device, idle_bytes, request->bytes))
         return NOTHING;
     atomic_store(&reclaim->library, 1 + library_calling());

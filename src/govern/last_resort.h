@@ -1,6 +1,6 @@
 /* last_resort.h: a request for memory was refused: what may still serve it. One table for all of
- * them, cheapest first. Who is refused asks again after each rung that gave something, until it is
- * granted or no rung is left. */
+ * them, cheapest first. Rungs are climbed until one has given enough or none is left; then who was
+ * refused asks again, and may come back for the rest of the rungs. */
 #pragma once
 
 #include "track/device.h"
@@ -9,7 +9,7 @@
 enum refused {
     REFUSED_NOTHING,
     REFUSED_CALL,      /* of any library, which will not ask once more */
-    REFUSED_SEGMENT,   /* of PyTorch's allocator, which the driver serves in a cuMemAlloc */
+    REFUSED_SEGMENT,   /* of PyTorch's allocator: a cudaMalloc, or of the driver's pool */
     REFUSED_HANDLE,    /* of PyTorch's allocator, a cuMemCreate */
     REFUSED_PAGES,     /* what mode compact serves: the engine has no idle page any more */
     REFUSED_ADDRESSES, /* or page tables: it takes little of the card */

@@ -30,7 +30,7 @@ static struct {
 CHILD_OPENS(self.lock);
 
 void peers_begin(void) {
-    if (settings_options()->peers == PEERS_OFF || settings_policy().mode != POLICY_FLUSH)
+    if (settings_options()->peers == PEERS_OFF || settings_policy().mode != POLICY_ACT)
         return;
     struct peer_slot *slot = peer_file_join();
     if (!slot)

@@ -86,7 +86,7 @@ void trim_before_weights(const void *caller) {
     struct policy_settings settings = settings_policy();
     struct device *device = recording_is_on() ? device_current() : NULL;
     uint64_t idle = device ? __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED) : 0;
-    if (idle > settings.min_gain_bytes && settings.mode == POLICY_FLUSH &&
+    if (idle > settings.min_gain_bytes && settings.mode == POLICY_ACT &&
         !reclaim_is_below_threshold(device) && objects_inside(caller, "aimdo"))
         trim_for(device, 0, VRAMGC_REASON_THRESHOLD);
 }

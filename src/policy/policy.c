@@ -104,7 +104,7 @@ static uint64_t usual_linger_ns(const struct policy_settings *settings) {
 }
 
 static uint64_t linger(const struct policy_settings *settings, const struct policy_idle *idle) {
-    uint64_t idle_bytes = idle->attached_bytes + idle->retained_bytes;
+    uint64_t idle_bytes = idle->kept_bytes + idle->returned_bytes;
     if (idle->live_bytes <= idle_bytes / 4)
         return 0;
     if (!idle_bytes)
@@ -136,14 +136,14 @@ struct policy_decay policy_decay(const struct policy_settings *settings,
     uint64_t given_up_ns = settings->quiet_ns / RETAINED_PART, linger_ns = linger(settings, idle);
     if (settings->lowvram)
         return (struct policy_decay){
-            .attached_ns = max_u64(linger_ns, idle->pace_ns),
-            .attached_bytes = idle->attached_bytes,
-            .retained_ns = max_u64(linger_ns, min_u64(idle->pace_ns, given_up_ns)),
+            .kept_ns = max_u64(linger_ns, idle->pace_ns),
+            .kept_bytes = idle->kept_bytes,
+            .returned_ns = max_u64(linger_ns, min_u64(idle->pace_ns, given_up_ns)),
         };
     return (struct policy_decay){
-        .attached_ns = settings->idle_most_ns,
-        .attached_bytes = minus_u64(above_threshold_bytes(settings, idle), idle->retained_bytes),
-        .retained_ns = given_up_ns,
+        .kept_ns = settings->idle_most_ns,
+        .kept_bytes = minus_u64(above_threshold_bytes(settings, idle), idle->returned_bytes),
+        .returned_ns = given_up_ns,
     };
 }
 

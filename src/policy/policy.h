@@ -35,7 +35,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum policy_mode { POLICY_OFF, POLICY_OBSERVE, POLICY_FLUSH };
+enum policy_mode { POLICY_OFF, POLICY_OBSERVE, POLICY_ACT }; /* ACT: flush, and compact */
 
 struct policy_settings {
     enum policy_mode mode;
@@ -68,22 +68,22 @@ struct policy_reading {
  *    memory for so long. (A web UI that moves one model to the host and loads the next needs it
  *    again at once: without that each move costs as many calls of the driver as the model has
  *    extents.)
- *  - what it keeps in its cache stays below the threshold, as it would without us. Above it, it
+ *  - what it keeps in its cache is left alone while the card is below the threshold. Above it, it
  *    goes once it has been idle for idle_most_ns, down to the threshold.
  *  - lowvram: all goes once it has been idle for a two hundredth of quiet_ns, if as much is idle as
  *    is live; longer the less it is, at most quiet_ns, and shorter the more it is; at once if it is
  *    four times as much. Where that takes too much of the time, later: see policy_pace. */
 struct policy_idle {
     uint64_t total_bytes, used_bytes; /* of the device; total 0: unknown */
-    uint64_t attached_bytes;          /* idle, in PyTorch's cache */
-    uint64_t retained_bytes;          /* idle, given up by PyTorch, or without a place */
+    uint64_t kept_bytes;              /* idle, in PyTorch's cache */
+    uint64_t returned_bytes;          /* idle, given up by PyTorch, or without a place */
     uint64_t live_bytes;
     uint64_t pace_ns; /* lowvram: see policy_pace */
 };
 
 struct policy_decay {
-    uint64_t attached_ns, attached_bytes; /* how old, and how much of it goes */
-    uint64_t retained_ns;                 /* for how long it was not needed */
+    uint64_t kept_ns, kept_bytes; /* how old, and how much of it goes */
+    uint64_t returned_ns;         /* for how long it was not needed */
 };
 #define POLICY_LINGER_PART 200 /* of quiet_ns: 250 us of 50 ms */
 struct policy_decay policy_decay(const struct policy_settings *settings,

@@ -35,7 +35,7 @@ struct policy_settings settings_policy(void) {
     struct policy_settings settings = {
         .mode = options->mode == MODE_OFF       ? POLICY_OFF
                 : options->mode == MODE_OBSERVE ? POLICY_OBSERVE
-                                                : POLICY_FLUSH,
+                                                : POLICY_ACT,
         .threshold_percent = options->threshold,
         .hysteresis_percent = (double)standards->hysteresis_percent,
         .cooldown_ns = options->cooldown,

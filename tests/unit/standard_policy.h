@@ -11,7 +11,7 @@
 #define TOTAL  (100 * GIB)
 
 static const struct policy_settings standard = {
-    .mode = POLICY_FLUSH,
+    .mode = POLICY_ACT,
     .threshold_percent = 80,
     .hysteresis_percent = 5,
     .cooldown_ns = SECOND,

@@ -114,7 +114,7 @@ struct reclaim *reclaim_of(const struct device *device) {
 }
 
 struct policy_settings settings_policy(void) {
-    return (struct policy_settings){.mode = POLICY_FLUSH};
+    return (struct policy_settings){.mode = POLICY_ACT};
 }
 
 /* --- the ladder --- */

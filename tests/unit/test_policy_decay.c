@@ -8,8 +8,8 @@ static struct policy_decay decay_at(const struct policy_settings *settings, uint
     struct policy_idle idle = {
         .total_bytes = used ? TOTAL : 0,
         .used_bytes = used * GIB,
-        .attached_bytes = attached * GIB,
-        .retained_bytes = retained * GIB,
+        .kept_bytes = attached * GIB,
+        .returned_bytes = retained * GIB,
         .live_bytes = used > attached + retained ? (used - attached - retained) * GIB : 0,
     };
     return policy_decay(settings, &idle);
@@ -20,14 +20,14 @@ static void what_was_given_up_goes_once_not_needed_for_a_sixteenth_of_a_rest(voi
     (void)unused;
     for (uint64_t used = 0; used <= 100; used += 20) {
         struct policy_decay decay = decay_at(&standard, used, 20, 10);
-        assert_int_equal(decay.retained_ns, standard.quiet_ns / 16);
+        assert_int_equal(decay.returned_ns, standard.quiet_ns / 16);
     }
 }
 
 static void below_the_threshold_the_cache_stays(void **unused) {
     (void)unused;
     for (uint64_t used = 0; used <= 80; used += 40) /* not known; half; just at it */
-        assert_int_equal(decay_at(&standard, used, 20, 10).attached_bytes, 0);
+        assert_int_equal(decay_at(&standard, used, 20, 10).kept_bytes, 0);
 }
 
 static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(void **unused) {
@@ -35,12 +35,12 @@ static void above_the_threshold_the_cache_goes_down_to_it_after_the_cool_down(vo
     (void)unused;
     settings.idle_most_ns = 3 * SECOND;
     struct policy_decay decay = decay_at(&settings, 81, 20, 0);
-    assert_int_equal(decay.attached_ns, 3 * SECOND);
-    assert_int_equal(decay.attached_bytes, 1 * GIB);
+    assert_int_equal(decay.kept_ns, 3 * SECOND);
+    assert_int_equal(decay.kept_bytes, 1 * GIB);
     /* What was given up goes first, and may be enough. */
-    assert_int_equal(decay_at(&settings, 90, 20, 4).attached_bytes, 6 * GIB);
-    assert_int_equal(decay_at(&settings, 90, 20, 10).attached_bytes, 0);
-    assert_int_equal(decay_at(&settings, 90, 20, 15).attached_bytes, 0);
+    assert_int_equal(decay_at(&settings, 90, 20, 4).kept_bytes, 6 * GIB);
+    assert_int_equal(decay_at(&settings, 90, 20, 10).kept_bytes, 0);
+    assert_int_equal(decay_at(&settings, 90, 20, 15).kept_bytes, 0);
 }
 
 static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
@@ -57,32 +57,31 @@ static void lowvram_the_more_is_idle_the_sooner_it_goes(void **unused) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct policy_decay decay =
             decay_at(&settings, rows[i].used, rows[i].attached, rows[i].retained);
-        assert_int_equal(decay.attached_ns,
+        assert_int_equal(decay.kept_ns,
                          rows[i].linger * settings.quiet_ns / POLICY_LINGER_PART / 100);
-        assert_int_equal(decay.retained_ns, decay.attached_ns);
-        assert_int_equal(decay.attached_bytes, rows[i].attached * GIB);
+        assert_int_equal(decay.returned_ns, decay.kept_ns);
+        assert_int_equal(decay.kept_bytes, rows[i].attached * GIB);
     }
-    struct policy_idle little = {.live_bytes = 80 * GIB, .attached_bytes = GIB / 4};
-    assert_int_equal(policy_decay(&settings, &little).attached_ns, settings.quiet_ns);
-    assert_int_equal(decay_at(&settings, 15, 0, 0).attached_ns,
-                     settings.quiet_ns); /* a rest at most */
-    assert_int_equal(decay_at(&settings, 0, 0, 0).attached_ns, 0);
+    struct policy_idle little = {.live_bytes = 80 * GIB, .kept_bytes = GIB / 4};
+    assert_int_equal(policy_decay(&settings, &little).kept_ns, settings.quiet_ns);
+    assert_int_equal(decay_at(&settings, 15, 0, 0).kept_ns, settings.quiet_ns); /* a rest at most */
+    assert_int_equal(decay_at(&settings, 0, 0, 0).kept_ns, 0);
 }
 
 /* However much is idle; what PyTorch has given up waits no longer than without lowvram. */
 static void lowvram_waits_for_the_pace(void **unused) {
     struct policy_settings settings = standard;
-    struct policy_idle idle = {.total_bytes = TOTAL, .attached_bytes = 40 * GIB};
+    struct policy_idle idle = {.total_bytes = TOTAL, .kept_bytes = 40 * GIB};
     (void)unused;
     settings.lowvram = true;
     idle.pace_ns = settings.quiet_ns / 20;
-    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns / 20);
-    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 20);
+    assert_int_equal(policy_decay(&settings, &idle).kept_ns, settings.quiet_ns / 20);
+    assert_int_equal(policy_decay(&settings, &idle).returned_ns, settings.quiet_ns / 20);
     idle.pace_ns = settings.quiet_ns;
-    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.quiet_ns);
-    assert_int_equal(policy_decay(&settings, &idle).retained_ns, settings.quiet_ns / 16);
+    assert_int_equal(policy_decay(&settings, &idle).kept_ns, settings.quiet_ns);
+    assert_int_equal(policy_decay(&settings, &idle).returned_ns, settings.quiet_ns / 16);
     settings.lowvram = false;
-    assert_int_equal(policy_decay(&settings, &idle).attached_ns, settings.idle_most_ns);
+    assert_int_equal(policy_decay(&settings, &idle).kept_ns, settings.idle_most_ns);
 }
 
 /* Work of a third of the time is not too much, of a sixth not little. */
