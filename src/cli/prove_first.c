@@ -30,11 +30,12 @@ static struct {
     struct prove_wish wish;
     struct proof_key open; /* a card without an answer */
     char late[PROOF_DRIVER_BYTES + 32];
-    char *why; /* shared with the process that tests */
+    struct shared { /* with the process that tests */
+        char why[128];
+        bool said; /* that it tests */
+    } * shared;
     volatile sig_atomic_t skipped;
 } self = {.wish = {.device = -1, .only_open = true}};
-
-enum { WHY_BYTES = 128 };
 
 /* A test of this may run on a busy machine. */
 static uint64_t test_limit_ns(void) {
@@ -99,9 +100,14 @@ static int take_test_turn(uint64_t end_ns) {
 
 /* --- the process that tests --- */
 
-static void begin_silent(int device, const struct prove_card *card) {
+/* Not sooner: the card may be busy, or not for this program. */
+static void say_that_it_tests(int device, const struct prove_card *card) {
     (void)device;
     (void)card;
+    if (!self.shared->said)
+        fprintf(stderr, "vramgc: testing the card, once, 5 s; Ctrl-C skips it%s",
+                isatty(STDERR_FILENO) ? "" : "\n");
+    self.shared->said = true;
 }
 
 static void row_silent(const char *name, const char *asked, const struct result *done) {
@@ -117,11 +123,12 @@ static void end_silent(const char *path) {
 static void keep_why(int device, const char *why, bool others_use_it) {
     (void)device;
     (void)others_use_it;
-    text_copy(self.why, WHY_BYTES, why);
+    text_copy(self.shared->why, sizeof self.shared->why, why);
 }
 
 static pid_t test_starts(void) {
-    static const struct prove_telling telling = {begin_silent, row_silent, end_silent, keep_why};
+    static const struct prove_telling telling = {say_that_it_tests, row_silent, end_silent,
+                                                 keep_why};
     pid_t parent = getpid(), child = fork();
     if (child != 0)
         return child;
@@ -151,7 +158,7 @@ static void await_test(pid_t child, uint64_t end_ns) {
         return;
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    text_copy(self.why, WHY_BYTES,
+    text_copy(self.shared->why, sizeof self.shared->why,
               self.skipped ? "Ctrl-C skipped the test of the card"
                            : "its test took over 5 s: run `vramgc prove`, a minute");
 }
@@ -170,8 +177,6 @@ static void note_late_test(int turn) {
 
 static void test_card_first(int turn, uint64_t end_ns) {
     struct sigaction skipping = {.sa_handler = skip_test}, before;
-    bool terminal = isatty(STDERR_FILENO);
-    fprintf(stderr, "vramgc: testing the card, once, 5 s; Ctrl-C skips it%s", terminal ? "" : "\n");
     sigaction(SIGINT, &skipping, &before);
     pid_t child = test_starts();
     if (child > 0)
@@ -179,7 +184,7 @@ static void test_card_first(int turn, uint64_t end_ns) {
     sigaction(SIGINT, &before, NULL);
     if (clock_ns() >= end_ns)
         note_late_test(turn);
-    if (terminal)
+    if (self.shared->said && isatty(STDERR_FILENO))
         fprintf(stderr, "\r%72s\r", "");
 }
 
@@ -189,16 +194,17 @@ const char *prove_first(const struct options *options) {
         return "";
     uint64_t end_ns = clock_ns() + test_limit_ns();
     int turn = take_test_turn(end_ns);
-    self.why = mmap(NULL, WHY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (turn < 0 || self.why == MAP_FAILED || !a_card_is_open()) /* another has tested it */
+    self.shared =
+        mmap(NULL, sizeof *self.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (turn < 0 || self.shared == MAP_FAILED || !a_card_is_open()) /* another has tested it */
         return "";
     struct text late = TEXT_IN(self.late);
     text_format(&late, "%s, engine %u", self.open.driver, self.open.engine);
     if (test_was_late(turn))
-        text_copy(self.why, WHY_BYTES,
+        text_copy(self.shared->why, sizeof self.shared->why,
                   "its test took over 5 s before: run `vramgc prove`, a minute");
     else
         test_card_first(turn, clock_ns() + test_limit_ns());
     close(turn);
-    return self.why;
+    return self.shared->why;
 }

@@ -57,7 +57,7 @@ proofs() { find "$XDG_STATE_HOME/vramgc" -name '*.proof*' | wc -l; }
     until pid=$(od -A n -t d4 -N 4 "$SIMGPU_CARD" 2>/dev/null | tr -d ' ') && [ "${pid:-0}" != 0 ]; do sleep 0.05; done
     sleep 0.5
     start
-    tested && is_flush 'compact is not tested yet on gpu0: process * uses 9* MiB of the card'
+    not_tested && is_flush 'compact is not tested yet on gpu0: process * uses 9* MiB of the card'
     [ "$(proofs)" = 0 ]
     kill -KILL "$pid"
     wait "$other" || true
