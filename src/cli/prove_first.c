@@ -168,11 +168,12 @@ static bool test_was_late(int turn) {
     return pread(turn, before, sizeof before - 1, 0) > 0 && strcmp(before, self.late) == 0;
 }
 
+/* Where it cannot be noted the next start tries again. */
 static void note_late_test(int turn) {
     bool late = !prove_is_answered(&self.open, &self.wish) && !self.skipped;
     size_t length = late ? strlen(self.late) : 0;
-    if (ftruncate(turn, 0) == 0 && length > 0)
-        late = pwrite(turn, self.late, length, 0) == (ssize_t)length;
+    ssize_t written = ftruncate(turn, 0) == 0 ? pwrite(turn, self.late, length, 0) : -1;
+    (void)written;
 }
 
 static void test_card_first(int turn, uint64_t end_ns) {

@@ -27,7 +27,7 @@ struct failure {
 
 struct call {
     char name[NAME_BYTES], object[NAME_BYTES];
-    unsigned long count;
+    atomic_ulong count;
 };
 
 static struct {
@@ -91,7 +91,8 @@ static bool is_called(const struct failure *failure, const char *function) {
            (function[length] == '\0' || strncmp(function + length, "_v", 2) == 0);
 }
 
-static void count(const char *function, const char *object) {
+/* Where its calls are counted; NULL: there is no room. */
+static struct call *call_of(const char *function, const char *object) {
     pthread_mutex_lock(&self.lock);
     size_t i = 0;
     while (i < self.call_count &&
@@ -102,9 +103,26 @@ static void count(const char *function, const char *object) {
         snprintf(self.calls[i].object, NAME_BYTES, "%s", object);
         self.call_count++;
     }
-    if (i < MAX_CALLS)
-        self.calls[i].count++;
     pthread_mutex_unlock(&self.lock);
+    return i < MAX_CALLS ? &self.calls[i] : NULL;
+}
+
+/* Each thread looks a caller up once: else a launch would take ten times as long, and what is
+ * counted would be another run. */
+static void count(const char *function, const void *caller) {
+    static _Thread_local struct {
+        const char *function;
+        const void *caller;
+        struct call *call;
+    } known[256], *place;
+    place = &known[((uintptr_t)caller >> 2 ^ (uintptr_t)function >> 4) % 256];
+    if (place->caller != caller || place->function != function) {
+        place->call = call_of(function, object_of(caller));
+        place->caller = caller;
+        place->function = function;
+    }
+    if (place->call)
+        atomic_fetch_add_explicit(&place->call->count, 1, memory_order_relaxed);
 }
 
 static bool is_due(struct failure *failure) {
@@ -113,13 +131,12 @@ static bool is_due(struct failure *failure) {
 }
 
 CUresult fail_code(const char *function, const void *caller) {
-    bool counting = sim.config.calls_file != NULL;
     CUresult code = CUDA_SUCCESS;
-    if ((self.failure_count == 0 && !counting) || strncmp(function, "cu", 2) != 0)
+    if (strncmp(function, "cu", 2) != 0)
         return CUDA_SUCCESS;
-    const char *object = object_of(caller);
-    if (counting)
-        count(function, object);
+    if (sim.config.calls_file != NULL)
+        count(function, caller);
+    const char *object = self.failure_count > 0 ? object_of(caller) : "";
     for (size_t i = 0; i < self.failure_count; i++) {
         struct failure *failure = &self.failures[i];
         if (is_called(failure, function) && failure->how != KILLED_AFTER &&
@@ -147,7 +164,7 @@ __attribute__((destructor)) static void tell(void) {
         return;
     for (size_t i = 0; i < self.call_count; i++)
         dprintf(file, "call %s %s %lu\n", self.calls[i].name, self.calls[i].object,
-                self.calls[i].count);
+                atomic_load(&self.calls[i].count));
     dprintf(file, "failed %lu\n", atomic_load(&self.made));
     for (int i = 0; sim.initialised && i < sim.config.devices; i++) {
         const struct device *device = &sim.devices[i];
