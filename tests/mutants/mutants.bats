@@ -32,7 +32,7 @@ wanted() {
 # a few times.
 fails() {
     local n
-    for n in 1 2 3 4; do
+    for n in 1 2 3 4 5 6 7 8; do
         VRAMGC_MUTANT=$1 run "${@:2}"
         echo "try $n: $output"
         [ "$status" = 0 ] || break
