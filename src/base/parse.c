@@ -56,6 +56,14 @@ bool parse_size(const char *text, uint64_t *out) {
     return parse_unit(text, units, ARRAY_LENGTH(units), out);
 }
 
+uint64_t parse_for_test(const char *variable, bool (*parse)(const char *, uint64_t *),
+                        uint64_t standard) {
+    const char *typed = getenv(variable);
+    if (typed)
+        parse(typed, &standard);
+    return standard;
+}
+
 /* A name may stand in another line, too: a program chooses its own. */
 uint64_t parse_kib_line(const char *text, const char *name) {
     size_t length = strlen(name);

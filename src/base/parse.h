@@ -18,6 +18,10 @@ bool parse_amount(const char *text, uint64_t *out);
 uint64_t amount_bytes(uint64_t amount, uint64_t total_bytes);
 double amount_percent(uint64_t amount); /* 0: it is a size */
 
+/* The value that a test has put into the environment, else the standard. */
+uint64_t parse_for_test(const char *variable, bool (*parse)(const char *, uint64_t *),
+                        uint64_t standard);
+
 /* Bytes by the line "NAME  NUMBER kB" of a text such as /proc/meminfo; 0: there is none. */
 uint64_t parse_kib_line(const char *text, const char *name);
 

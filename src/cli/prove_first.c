@@ -1,8 +1,8 @@
 /* prove_first.c: see prove_first.h. The test runs in a process of its own, which is ended when its
  * time is up: whatever it was at, the driver takes back what it had, and no half proof is left.
  *
- *     no card is open -> start          a card is open: take the turn -> test it -> start
- *                                       another has the turn: wait for it, look again
+ *     each card has an answer -> start      one has none: take the turn -> test it -> start
+ *                                           another has the turn: wait for it, look again
  *     the test was late once -> start, and say so: it would be late again */
 #include "cli/prove_first.h"
 
@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 /* The quick form takes 3.6 s on the simulated card, and 4.3 on an H200. */
@@ -28,49 +27,41 @@
 
 static struct {
     struct prove_wish wish;
-    struct proof_key open; /* a card without an answer */
+    struct proof_key unproven; /* a card without an answer */
     char late[PROOF_DRIVER_BYTES + 32];
     struct shared { /* with the process that tests */
         char why[128];
         bool said; /* that it tests */
     } * shared;
     volatile sig_atomic_t skipped;
-} self = {.wish = {.device = -1, .only_open = true}};
+} self = {.wish = {.device = -1, .only_unproven = true}};
 
 /* A test of this may run on a busy machine. */
 static uint64_t test_limit_ns(void) {
-    const char *longer = getenv("VRAMGC_TEST_PROOF_LIMIT");
-    uint64_t ns;
-    return longer && parse_duration(longer, &ns) ? ns : LIMIT_NS;
-}
-
-static int ask_driver_version(void) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    int (*get)(int *version) = library ? dlsym(library, "cuDriverGetVersion") : NULL;
-    int version = 0;
-    return get && get(&version) == 0 ? version : 0;
+    return parse_for_test("VRAMGC_TEST_PROOF_LIMIT", parse_duration, LIMIT_NS);
 }
 
 /* NVML tells without a context, in some milliseconds. A divided card goes by other names. */
-static bool card_is_open(const struct nvml *nvml, unsigned number, int version) {
+static bool card_is_unproven(const struct nvml *nvml, unsigned number, int version) {
     nvml_card card = nvml_by_number(nvml, number);
     char name[PROOF_CARD_BYTES];
     if (nvml_is_divided(nvml, card) || !nvml_uuid(nvml, card, name, sizeof name))
         return false;
-    prove_key(name, version, &self.open);
-    return !prove_is_answered(&self.open, &self.wish);
+    prove_key(name, version, &self.unproven);
+    return !prove_is_answered(&self.unproven, &self.wish);
 }
 
-static bool a_card_is_open(void) {
+static bool a_card_is_unproven(void) {
     struct nvml nvml;
-    int version = ask_driver_version();
-    bool open = false;
-    if (!version || !nvml_open(&nvml, dlsym))
+    int version = 0;
+    bool found = false;
+    if (driver_load() || cu.cuDriverGetVersion(&version) != CUDA_SUCCESS ||
+        !nvml_open(&nvml, dlsym))
         return false;
-    for (unsigned i = 0; !open && i < nvml_count(&nvml); i++)
-        open = card_is_open(&nvml, i, version);
+    for (unsigned i = 0; !found && i < nvml_count(&nvml); i++)
+        found = card_is_unproven(&nvml, i, version);
     nvml_close(&nvml);
-    return open;
+    return found;
 }
 
 /* Where mode auto is flush in any case. */
@@ -126,18 +117,12 @@ static void keep_why(int device, const char *why, bool others_use_it) {
     text_copy(self.shared->why, sizeof self.shared->why, why);
 }
 
-static pid_t test_starts(void) {
+static void test_cards(const struct job *job) {
     static const struct prove_telling telling = {say_that_it_tests, row_silent, end_silent,
                                                  keep_why};
-    pid_t parent = getpid(), child = fork();
-    if (child != 0)
-        return child;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);
     setenv("VRAMGC_MODE", "off", 1);
     check_form = FORM_QUICK;
-    _exit(prove_run(&self.wish, VRAMGC_VERSION, &telling));
+    prove_run(job->with, VRAMGC_VERSION, &telling);
 }
 
 /* --- the process that waits --- */
@@ -170,7 +155,7 @@ static bool test_was_late(int turn) {
 
 /* Where it cannot be noted the next start tries again. */
 static void note_late_test(int turn) {
-    bool late = !prove_is_answered(&self.open, &self.wish) && !self.skipped;
+    bool late = !prove_is_answered(&self.unproven, &self.wish) && !self.skipped;
     size_t length = late ? strlen(self.late) : 0;
     ssize_t written = ftruncate(turn, 0) == 0 ? pwrite(turn, self.late, length, 0) : -1;
     (void)written;
@@ -179,7 +164,7 @@ static void note_late_test(int turn) {
 static void test_card_first(int turn, uint64_t end_ns) {
     struct sigaction skipping = {.sa_handler = skip_test}, before;
     sigaction(SIGINT, &skipping, &before);
-    pid_t child = test_starts();
+    pid_t child = child_start(&(struct job){.run = test_cards, .with = &self.wish});
     if (child > 0)
         await_test(child, end_ns);
     sigaction(SIGINT, &before, NULL);
@@ -191,16 +176,16 @@ static void test_card_first(int turn, uint64_t end_ns) {
 
 const char *prove_first(const struct options *options) {
     self.wish.park = options->park > 0;
-    if (test_is_of_no_use(options) || !a_card_is_open())
+    if (test_is_of_no_use(options) || !a_card_is_unproven())
         return "";
     uint64_t end_ns = clock_ns() + test_limit_ns();
     int turn = take_test_turn(end_ns);
     self.shared =
         mmap(NULL, sizeof *self.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (turn < 0 || self.shared == MAP_FAILED || !a_card_is_open()) /* another has tested it */
+    if (turn < 0 || self.shared == MAP_FAILED || !a_card_is_unproven()) /* another has tested it */
         return "";
     struct text late = TEXT_IN(self.late);
-    text_format(&late, "%s, engine %u", self.open.driver, self.open.engine);
+    text_format(&late, "%s, engine %u", self.unproven.driver, self.unproven.engine);
     if (test_was_late(turn))
         text_copy(self.shared->why, sizeof self.shared->why,
                   "its test took over 5 s before: run `vramgc prove`, a minute");

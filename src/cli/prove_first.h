@@ -6,5 +6,5 @@
 
 /* Nothing where mode is not auto, where each card has an answer, or VRAMGC_PROVE is off. Five
  * seconds at most, and Ctrl-C skips it. Why a card could not be tested, in a sentence's end; "":
- * nothing is open, or nobody can tell. Static storage. */
+ * each has an answer, or nobody can tell. Static storage. */
 const char *prove_first(const struct options *options);

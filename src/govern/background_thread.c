@@ -204,8 +204,7 @@ static void *decay_thread(void *unused) {
             break;
         uint64_t step_ns = recording_is_on() && !parked_now() ? decay_step(clock_ns()) : 0;
         atomic_store(&self.decaying, false);
-        uint64_t slowest_ns = SLOWEST_STEP_NS;
-        step_ns = step_ns ? min_u64(step_ns, slowest_ns) : slowest_ns;
+        step_ns = step_ns ? min_u64(step_ns, SLOWEST_STEP_NS) : SLOWEST_STEP_NS;
         decay_sleep(clock_ns() + step_ns);
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_DECAY, step_ns, count);

@@ -1,7 +1,7 @@
 /* reclaim.h: the reclaims of a device: what the policy remembers, and what is still to be done.
  *
- *     a cudaMalloc crosses the threshold --safe here--> answered once with out of memory, upon
- * which |                                      PyTorch empties its cache (induce_oom.h)
+ *     a cudaMalloc crosses the threshold --safe here--> answered once with out of memory:
+ *                |                               PyTorch empties its cache (induce_oom.h)
  *                '--not safe: `wanted`--> the flush thread has PyTorch do it (flush.h)
  *     a request is refused --> what may still serve it (last_resort.h)
  *     compact: a page is idle for too long --> the decay thread returns it (decay_thread.h)

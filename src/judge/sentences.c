@@ -7,7 +7,7 @@
 
 const struct sentence sentences[] = {
 #define WHY(of, needs, unless, words)  {SAY_WHY, {of, needs, unless}, words},
-#define TODO(of, needs, unless, words) {SAY_TODO, {of, needs, unless}, words},
+#define DO(of, needs, unless, words)   {SAY_DO, {of, needs, unless}, words},
 #define NOTE(of, needs, unless, words) {SAY_NOTE, {of, needs, unless}, words},
 #define LAST(of, needs, unless, words) {SAY_LAST, {of, needs, unless}, words},
 #define NEXT()                         {SAY_NEXT, {0, 0, 0}, ""},

@@ -211,7 +211,7 @@ static void explain_oom(struct verdict *verdict, const struct tally *tally, stru
         verdict->kind = VERDICT_OK;
     }
     if (verdict->kind != VERDICT_GROWS)
-        sentences_say(&todo, SAY_TODO, &facts);
+        sentences_say(&todo, SAY_DO, &facts);
     sentences_say(note, SAY_NOTE, &facts);
     crash_say(note, tally->crashed);
 }
@@ -274,7 +274,7 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally) {
         struct facts facts;
         facts_of_idle(&facts, tally, false);
         sentences_say(&cause, SAY_WHY, &facts);
-        sentences_say(&todo, SAY_TODO, &facts);
+        sentences_say(&todo, SAY_DO, &facts);
     }
 }
 

@@ -57,8 +57,7 @@ struct findings *findings_new(void) {
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* It ends with its parent, whatever ends that. */
-static pid_t start_child(const struct job *job) {
+pid_t child_start(const struct job *job) {
     pid_t parent = getpid();
     fflush(NULL);
     pid_t child = fork();
@@ -107,7 +106,7 @@ static bool await(pid_t child, const struct result *row, unsigned limit_s, int *
 bool child_run(const struct job *job, unsigned limit_s, struct result *result) {
     int status = 0;
     uint64_t begin_ns = clock_ns();
-    pid_t child = start_child(job);
+    pid_t child = child_start(job);
     bool in_time = child > 0 && await(child, NULL, limit_s, &status);
     result->ns = clock_ns() - begin_ns;
     if (!in_time || !WIFEXITED(status))
@@ -218,7 +217,7 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell) {
         struct job job = {.device = device, .findings = findings, .from = index, .run = run_checks};
         bool more = true;
         int status;
-        pid_t child = start_child(&job);
+        pid_t child = child_start(&job);
         while (more && index < check_count) {
             const struct check *check = &check_table[index];
             const struct result *result = &findings->results[index];

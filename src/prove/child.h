@@ -60,6 +60,9 @@ struct job {
     void *with;
 };
 
+/* Starts it; it ends with its parent, whatever ends that. 0 or less: it cannot be started. */
+pid_t child_start(const struct job *job);
+
 /* Runs it to its end, so long at most. False: it ended badly; if it did not end by itself, or not
  * by an exit status, the result says so and is done. */
 bool child_run(const struct job *job, unsigned limit_s, struct result *result);

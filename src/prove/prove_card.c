@@ -201,7 +201,7 @@ static int prove_one(int device, const char *version, const struct prove_wish *w
                      struct findings *findings) {
     char path[512], why[640];
     bool idle = child_look(device, findings);
-    if (wish->only_open && prove_is_answered(&findings->card.key, wish))
+    if (wish->only_unproven && prove_is_answered(&findings->card.key, wish))
         return PROVE_PASSED;
     if (!idle) {
         tell->not_tried(device, findings->card.busy, findings->card.others);

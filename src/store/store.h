@@ -1,8 +1,8 @@
 /* store.h: the statistics file: created once, written in place. Nothing is formatted here and
  * nothing waits. All functions may be called from any thread, before the file is open too.
  *
- *     private memory --store_open: copied over--> the file --store_abandon: a forked child-->
- * private
+ *     private memory --store_open: copied over--> the file
+ *            ^------- store_abandon: a forked child -------'
  *
  * The invariant: the file is true at every moment, for the program may be killed at any. */
 #pragma once

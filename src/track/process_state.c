@@ -58,20 +58,13 @@ void settings_complain(void) {
         options_read(&self.options, self.origins, warn, NULL);
 }
 
-static uint64_t standard(const char *variable_of_test, bool (*parse)(const char *, uint64_t *),
-                         uint64_t value) {
-    const char *typed = getenv(variable_of_test);
-    if (typed)
-        parse(typed, &value);
-    return value;
-}
-
 static void read_standards(void) {
     self.standards = (struct standards){
-        .rest_ns = standard("VRAMGC_TEST_REST", parse_duration, REST_NS),
-        .sample_ns = standard("VRAMGC_TEST_SAMPLE", parse_duration, SAMPLE_NS),
-        .min_gain_bytes = standard("VRAMGC_TEST_MIN_GAIN", parse_size, MIN_GAIN_BYTES),
-        .hysteresis_percent = standard("VRAMGC_TEST_HYSTERESIS", parse_count, HYSTERESIS_PERCENT),
+        .rest_ns = parse_for_test("VRAMGC_TEST_REST", parse_duration, REST_NS),
+        .sample_ns = parse_for_test("VRAMGC_TEST_SAMPLE", parse_duration, SAMPLE_NS),
+        .min_gain_bytes = parse_for_test("VRAMGC_TEST_MIN_GAIN", parse_size, MIN_GAIN_BYTES),
+        .hysteresis_percent =
+            parse_for_test("VRAMGC_TEST_HYSTERESIS", parse_count, HYSTERESIS_PERCENT),
     };
 }
 

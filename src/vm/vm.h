@@ -8,8 +8,8 @@
  *     EMPTY --commit--> LIVE --last block freed--> KEPT --PyTorch frees the address--> RETURNED
  *       ^                ^---- block comes again ---'                                      |
  *       |                ^---- same addresses, or the segment, come again -----------------'
- *       '-- KEPT or RETURNED, unmapped once the GPU is past it; the handle stays for a moment in
- * the cache, for the next block, then goes to the driver
+ *       '-- KEPT or RETURNED, unmapped once the GPU is past it; the handle stays for a moment
+ *           in the cache, for the next block, then goes to the driver
  *
  * LIVE is a page that a block reaches into, or that is its guard (the page right behind it), or
  * pinned by a capture; KEPT lies in PyTorch's cache. Memory is physical in units of extents, which
