@@ -66,6 +66,9 @@ caught_alone() { wanted "$1" tests/vm/*.[ch] && ends_early "$1" build/vm/threads
 caught_pool() { wanted "$1" tests/vm/pool_threads.c && ends_early "$1" build/vm/pool_threads-mutants 1; }
 caught_names() { wanted "$1" tests/sanitize/names.c && ends_early "$1" build/sanitize/mutants/names; }
 
+# caught_unit NAME TEST: by tests/unit/test_TEST.c, which is told what time it is.
+caught_unit() { wanted "$1" "tests/unit/test_$2.c" && fails "$1" "build/mutants/unit/test_$2" && [[ $output == *FAILED* ]]; }
+
 # caught_python NAME TEST: on a whole PyTorch. It fails by an assertion, not because nothing was run.
 caught_python() {
     wanted "$1" tests/govern/test_python.py
@@ -208,11 +211,11 @@ prove_finds() {
 @test "more of what PyTorch has cached goes back than is above the threshold" { caught_alone decay_without_bound decay-amount; }
 @test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }
 @test "what was trimmed is kept for ever" { caught_alone trimmed_is_kept decay-of-pool; }
-@test "pages go back below the threshold too" { caught below_threshold_too vm/engine 'threshold: idle pages'; }
-@test "what has just become idle goes at once" { caught no_linger vm/engine 'what has just become idle stays'; }
-@test "what is idle since the latest reclaim never arms the threshold" { caught idle_never_arms govern/refuse_not 'hysteresis'; }
-@test "lowvram: giving back takes as much of the time as it will" { caught never_slower vm/engine 'again and again'; }
-@test "each batch of idle pages is an action of its own" { caught each_batch_told vm/engine 'a burst is one action'; }
+@test "pages go back below the threshold too" { caught_unit below_threshold_too policy_decay; }
+@test "what has just become idle goes at once" { caught_unit no_linger policy_decay; }
+@test "what is idle since the latest reclaim never arms the threshold" { caught_unit idle_never_arms policy; }
+@test "lowvram: giving back takes as much of the time as it will" { caught_unit never_slower policy_decay; }
+@test "each batch of idle pages is an action of its own" { caught each_batch_told vm/engine 'an action tells all'; }
 @test "our thread is not told of what becomes idle" { caught asleep,used_not_noted,idle_not_noted vm/engine 'our own thread hears'; }
 @test "our thread is not told of what PyTorch gives up" { caught asleep,used_not_noted,given_up_not_noted vm/engine 'our own thread hears'; }
 @test "our thread is not told that more is in use" { caught asleep,used_not_noted vm/engine 'other code takes memory'; }
