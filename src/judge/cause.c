@@ -102,7 +102,8 @@ enum sight {
     OVERSIZE = 1 << 0,   /* the request is larger than the card */
     HELD_BACK = 1 << 1,  /* VRAMGC_HEADROOM or VRAMGC_CAP kept enough */
     GROWN = 1 << 2,      /* what stays live has grown by enough */
-    PILED = 1 << 3,      /* whoever asked has most of it already, in tensors of this size */
+    PILED = 1 << 3,      /* whoever asked has most of it already, in tensors of this size, and
+                          * earlier jobs did not leave enough */
     KEPT = 1 << 4,       /* a private pool keeps enough */
     OF_POOL = 1 << 5,    /* the driver's pool was asked */
     BY_PROCESS = 1 << 6, /* without other processes, or code, it would have fitted: who has more */
@@ -157,7 +158,7 @@ static enum vramgc_cause find_cause(const struct oom *oom) {
     fact_if(&facts, r->total_bytes > 0 && r->request_bytes > r->total_bytes, OVERSIZE);
     fact_if(&facts, reserved > 0 && reserved >= oom->lacking_bytes, HELD_BACK);
     fact_if(&facts, growth_explains(oom), GROWN);
-    fact_if(&facts, oom->pile, PILED);
+    fact_if(&facts, oom->pile && !oom->stayed_bytes, PILED);
     fact_if(&facts, of_private_pool(oom), KEPT);
     fact_if(&facts, of_pool(oom), OF_POOL);
     fact_if(&facts, true, by_whom(oom));
@@ -210,6 +211,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.lacking_bytes = lacking_bytes_of(refusal);
     oom.stayed_bytes = stayed_bytes(&oom);
     oom.pile = growers_pile(record->file, oom.device, refusal);
+    oom.load = load_at(record, oom.device, refusal);
     oom.of_aimdo = library && strncmp(library, "aimdo", 5) == 0;
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = find_cause(&oom);

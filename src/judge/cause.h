@@ -47,6 +47,7 @@ struct oom {
     uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
     const struct vramgc_owner *pile; /* see growers_pile; NULL: none */
+    struct oom_load load;
     bool of_aimdo;   /* most of what other code held was comfy-aimdo's: DynamicVRAM */
     bool of_context; /* there was no room for the device's context */
     bool of_pytorch; /* or not known; else others than PyTorch's cache asked */

@@ -177,12 +177,24 @@ static void add_asker(struct facts *facts, const struct oom *oom) {
     fact_if(facts, foreign, NO_CACHE);
     fact_if(facts, foreign || (!oom->of_pytorch && oom->cause != VRAMGC_CAUSE_PROCESS), FOREIGN);
     fact_if(facts, oom->of_aimdo, AIMDO);
-    fact_if(facts, asked_in(oom, "model move"), LOADS); /* no image is at work then */
+    fact_if(facts, oom->load.site || asked_in(oom, "model move"), LOADS); /* not at an image */
     fact_word(facts, "asker", site ? who_short_name(site).text : NULL);
     fact_word(facts, "teller",
               backtrace && strcmp(backtrace, "0") != 0 ? "`vramgc report --open`"
                                                        : "--backtrace 8");
     fact_word(facts, "library", library_name(oom->record->file, oom->refusal->library));
+}
+
+static void add_load(struct facts *facts, const struct oom *oom) {
+    const struct oom_load *load = &oom->load;
+    bool again = load->earlier_bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / 32);
+    if (!load->site)
+        return;
+    fact_word(facts, "loader", who_short_name(load->site).text);
+    fact_bytes(facts, "loaded", load->bytes);
+    fact_if(facts, again, AGAIN);
+    if (again)
+        fact_bytes(facts, "earlier", load->earlier_bytes);
 }
 
 /* ---- what VRAMGC_SPILL could have done ---- */
@@ -284,6 +296,7 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_bytes(facts, oom);
     add_neighbours(facts, oom);
     add_asker(facts, oom);
+    add_load(facts, oom);
     add_webui(facts, oom);
     add_text_encoder(facts, oom);
     add_growth(facts, oom);

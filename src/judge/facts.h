@@ -52,6 +52,7 @@ enum fact {
     GRAPHS_WOULD_DO = 1 << 25, /* GRAPHS, and what is idle would have sufficed */
     MISCOUNTED = 1 << 26,      /* PyTorch's message counts idle memory as free */
     STAYED = 1 << 27,          /* more is live at rest than after the first job, and enough */
+    AGAIN = 1 << 28, /* a load was under way, and what the loader put there before stays, enough */
 
     /* of idle memory, in the same bits: a case is of one */
     AT_PEAK = 1 << 12,   /* much was idle then; else at the latest moment */
@@ -71,7 +72,7 @@ struct when {
     unsigned of, needs, unless;
 };
 
-enum { FACT_WORDS = 48 };
+enum { FACT_WORDS = 64 };
 
 struct facts {
     unsigned of, has;

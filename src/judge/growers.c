@@ -23,21 +23,46 @@ static bool same_file(const struct vramgc_site *one, const struct vramgc_site *o
     return *one->file && strcmp(one->file, other->file) == 0;
 }
 
+/* By its phase, or by a name as loaders have it: no table has them all. */
 static bool loads(const struct vramgc_site *site) {
-    return strcmp(site->phase, "model move") == 0 || strcmp(site->phase, "LoRA") == 0;
+    static const char *const names[] = {"load",        "from_pretrained", "create_model",
+                                        "build_model", "init_model",      "__init__"};
+    static const char *const others[] = {"unload", "upload", "download", "offload"};
+    const char *dot = strrchr(site->function, '.'), *name = dot ? dot + 1 : site->function;
+    bool does = strcmp(site->phase, "model move") == 0 || strcmp(site->phase, "LoRA") == 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(names) && !*site->phase; i++)
+        does = does || strcasestr(name, names[i]);
+    for (size_t i = 0; i < ARRAY_LENGTH(others) && !*site->phase; i++)
+        does = does && !strcasestr(name, others[i]);
+    return does;
 }
 
-static bool both_load(const struct vramgc_site *one, const struct vramgc_site *other) {
-    return loads(one) && loads(other);
+/* The innermost of the call and those around it that loads; NULL: none. */
+static const struct vramgc_site *loader_around(const struct vramgc_file *file, uint64_t call) {
+    for (; call; call = file->calls[call - 1].caller)
+        if (loads(&file->sites[file->calls[call - 1].site]))
+            return &file->sites[file->calls[call - 1].site];
+    return NULL;
+}
+
+/* The function itself, or whoever called it where most of it lies; NULL: no loader. */
+static const struct vramgc_site *loader_of(const struct vramgc_file *file,
+                                           const struct vramgc_owners *calls,
+                                           const struct vramgc_site *site) {
+    for (uint64_t i = 0; i < calls->count; i++)
+        if (&file->sites[file->calls[calls->list[i].site].site] == site)
+            return loader_around(file, calls->list[i].site + 1);
+    return loads(site) ? site : NULL;
 }
 
 /* The list is of an eighth to a quarter of the run (owners.h), grown_bytes of three quarters: with
  * whom all of it stays has a sixth of it there at least; below half of that others, who are not
  * known, have more. */
+enum { SHARE = 12 };
+
 static const struct vramgc_site *most(const struct vramgc_file *file,
                                       const struct vramgc_owners *grown, uint64_t grown_bytes,
                                       are_alike *alike) {
-    enum { SHARE = 12 };
     for (uint64_t i = 0; i < grown->count; i++) {
         const struct vramgc_site *site = &file->sites[grown->list[i].site];
         uint64_t bytes = 0;
@@ -69,19 +94,28 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
 /* Most of it is of models and LoRAs that are brought to the card. */
 static bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                          uint64_t grown_bytes) {
-    return most(file, &device->owners_grown, grown_bytes, both_load);
+    const struct vramgc_owners *grown = &device->owners_grown;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < grown->count; i++)
+        if (loader_of(file, &device->calls_at_peak, &file->sites[grown->list[i].site]))
+            bytes += grown->list[i].bytes;
+    return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
 }
+
+/* So many are a row of tensors that stay. */
+enum { PIECES = 8 };
 
 const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
                                         const struct vramgc_device *device,
                                         const struct vramgc_refusal *refusal) {
-    enum { LEAST = 8, ROUNDING = 16 }; /* a segment is rounded up to 2 MiB */
-    enum { LEAST_BYTES = 2 << 20 };    /* the sizes of smaller ones are not known */
+    enum { ROUNDING = 16 };         /* a segment is rounded up to 2 MiB */
+    enum { LEAST_BYTES = 2 << 20 }; /* the sizes of smaller ones are not known */
     const struct vramgc_owners *owners = &device->owners_at_oom;
     const struct vramgc_owner *owner = owners->list;
     if (!owners->count || refusal->request_bytes < LEAST_BYTES ||
-        refusal->site != owner->site + 1 || owner->blocks < LEAST ||
-        owner->bytes <= owners->live_bytes / 2 || loads(&file->sites[owner->site]))
+        refusal->site != owner->site + 1 || owner->blocks < PIECES ||
+        owner->bytes <= owners->live_bytes / 2 ||
+        loader_of(file, &device->calls_at_oom, &file->sites[owner->site]))
         return NULL;
     uint64_t mean = owner->bytes / owner->blocks, wanted = refusal->request_bytes;
     uint64_t differs = max_u64(mean, wanted) - min_u64(mean, wanted);
@@ -182,6 +216,55 @@ struct oom_growth growth_of(const struct stats_file *record, const struct vramgc
     bool runs = record->state == PROCESS_RUNNING;
     return growth_until(record, device, device->floors.turns,
                         runs ? UINT64_MAX : minus_u64(record->elapsed_ns, SECOND_NS));
+}
+
+/* ---- a load under way ---- */
+
+/* What is live of the loader's, or of functions that it called. */
+static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vramgc_device *device,
+                                const struct vramgc_site *loader) {
+    const struct vramgc_owners *calls = &device->calls_at_oom, *owners = &device->owners_at_oom;
+    uint64_t within = 0, own = 0;
+    for (uint64_t i = 0; i < calls->count; i++) {
+        uint64_t call = calls->list[i].site + 1;
+        while (call && &file->sites[file->calls[call - 1].site] != loader)
+            call = file->calls[call - 1].caller;
+        within += call ? calls->list[i].bytes : 0;
+    }
+    for (uint64_t i = 0; i < owners->count; i++)
+        if (&file->sites[owners->list[i].site] == loader)
+            own = owners->list[i].bytes;
+    return max_u64(within, own);
+}
+
+/* Live memory when the load began: at rest after the latest job, or, where nothing was freed since
+ * while much came, at the latest floor. */
+static uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
+                            const struct vramgc_refusal *refusal) {
+    const struct vramgc_floors *floors = &device->floors;
+    uint64_t left[VRAMGC_MAX_JOBS];
+    uint64_t jobs = left_by_jobs(record, device, refusal->time_ns, left);
+    uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS),
+                             refusal->turns / max_u64(floors->merged, 1));
+    uint64_t rest = jobs ? left[jobs - 1] : 0, floor = count ? floors->bytes[count - 1] : 0;
+    bool at_once =
+        minus_u64(refusal->allocated_bytes, floor) / PIECES >= max_u64(refusal->request_bytes, 1);
+    return at_once ? max_u64(rest, floor) : rest;
+}
+
+struct oom_load load_at(const struct stats_file *record, const struct vramgc_device *device,
+                        const struct vramgc_refusal *refusal) {
+    const struct vramgc_site *asked = who_asked(record->file, refusal);
+    const struct vramgc_site *loader =
+        asked ? loader_of(record->file, &device->calls_at_oom, asked) : NULL;
+    if (!loader)
+        return (struct oom_load){0};
+    uint64_t all = bytes_of_loader(record->file, device, loader);
+    uint64_t risen = minus_u64(refusal->allocated_bytes, live_before(record, device, refusal));
+    uint64_t loaded = min_u64(all, risen);
+    if (loaded < risen / 4 * 3 || loaded < max_u64(refusal->request_bytes, 1))
+        return (struct oom_load){0};
+    return (struct oom_load){loader, loaded, all - loaded};
 }
 
 void growth_say(struct text *text, const struct vramgc_file *file,

@@ -345,6 +345,10 @@ class WholePyTorch(unittest.TestCase):
                 run = Run("pile.py", sim=("--mem", "2GiB"), REPORT_COMMAND=str(ROOT / "build/vramgc"), **settings)
                 self.check(run, ["piles up"])
 
+    def test_what_a_refusal_came_from_is_told(self):
+        run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
+        self.check(run, ["a load", "another load"])
+
     def test_a_text_encoder_that_stays_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
         for case in "stays", "denoises", "moved", "of_no_use":

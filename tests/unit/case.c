@@ -148,6 +148,26 @@ static void pile_up(struct program *program, const char *blocks) {
     latest(program)->site = 1;
 }
 
+/* FUNCTION:MiB: it asked, and has so much; FUNCTION:MiB:callee: a function that it called did. */
+static void load_by(struct program *program, const char *value) {
+    struct vramgc_file *file = program->file;
+    struct vramgc_owners *owners = &card(program)->owners_at_oom;
+    bool callee = strstr(value, ":callee");
+    struct vramgc_site *loader = &file->sites[callee];
+    uint64_t bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
+    text_copy(loader->function, sizeof loader->function, value);
+    *strchr(loader->function, ':') = 0;
+    text_copy(loader->file, sizeof loader->file, "k/sampling.py");
+    owners->count = card(program)->calls_at_oom.count = 1;
+    owners->live_bytes = 7900 * MIB;
+    owners->list[0] = (struct vramgc_owner){.bytes = bytes, .blocks = 20};
+    file->call_count = 2;
+    file->calls[0] = (struct vramgc_call){0, 1};
+    file->calls[1] = (struct vramgc_call){callee, 0};
+    card(program)->calls_at_oom.list[0] = (struct vramgc_owner){.site = 1, .bytes = bytes};
+    latest(program)->site = 1;
+}
+
 /* name:MiB, or name:MiB:child. */
 static void add_process(struct program *program, const char *value) {
     struct vramgc_neighbours *others = &card(program)->neighbours;
@@ -265,17 +285,29 @@ static const struct {
     const char *name;
     void (*set)(struct program *program, const char *value);
 } of_their_own[] = {
-    {"short", set_short_peak}, {"got", set_giver},
-    {"worker", set_worker},    {"hook", set_hook},
-    {"library", set_library},  {"phase", set_phase},
-    {"mover", set_site_file},  {"theirs", give_to},
-    {"pile", pile_up},         {"process", add_process},
-    {"card", set_other_card},  {"grows", grow},
-    {"jobs", leave},           {"host-grows", grow_host},
-    {"reclaim", reclaim},      {"killed", kill_program},
-    {"lack", set_lack},        {"mode", set_mode},
-    {"command", set_command},  {"conf", set_conf},
-    {"torch", set_torch},      {"reported", set_reported},
+    {"short", set_short_peak},
+    {"got", set_giver},
+    {"worker", set_worker},
+    {"hook", set_hook},
+    {"library", set_library},
+    {"phase", set_phase},
+    {"mover", set_site_file},
+    {"theirs", give_to},
+    {"load", load_by},
+    {"pile", pile_up},
+    {"process", add_process},
+    {"card", set_other_card},
+    {"grows", grow},
+    {"jobs", leave},
+    {"host-grows", grow_host},
+    {"reclaim", reclaim},
+    {"killed", kill_program},
+    {"lack", set_lack},
+    {"mode", set_mode},
+    {"command", set_command},
+    {"conf", set_conf},
+    {"torch", set_torch},
+    {"reported", set_reported},
 };
 
 static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};

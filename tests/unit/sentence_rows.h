@@ -116,14 +116,26 @@ static const struct row todos[] = {
     {"full jobs=500:600", "Unload the models that earlier jobs used, or find what else they left."},
     {"rounded jobs=500:600 segments",
      "Unload the models that earlier jobs used, or find what else they left."},
-    {"full phase=move",
-     "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload())."},
+    {"full request=390 load=load_model:7800 mode=compact",
+     "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload()), or "
+     "take a smaller one (fp8, GGUF)."},
+    {"full request=390 load=load_model:7800 jobs=2000:2000 mode=compact",
+     "Unload the model that was loaded before. A script deletes it (del) before it loads the next; "
+     "gc.collect() then frees what refers to itself."},
+    {"full jobs=500:600 mode=compact",
+     "Unload the models that earlier jobs used, or find what else they left."},
+    {"full phase=move", "A model was being loaded: keep fewer on the card (diffusers: "
+                        "enable_model_cpu_offload()), or take "
+                        "a smaller one (fp8, GGUF)."},
     {"full phase=move command=webui.py+--medvram",
-     "A model was being loaded: keep fewer on the card (--lowvram)."},
+     "A model was being loaded: keep fewer on the card (--lowvram), or take "
+     "a smaller one (fp8, GGUF)."},
     {"full phase=move command=stable-diffusion-webui/launch.py",
-     "A model was being loaded: keep fewer on the card (--medvram)."},
-    {"rounded phase=move segments",
-     "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload())."},
+     "A model was being loaded: keep fewer on the card (--medvram), or take "
+     "a smaller one (fp8, GGUF)."},
+    {"rounded phase=move segments", "A model was being loaded: keep fewer on the card (diffusers: "
+                                    "enable_model_cpu_offload()), or take "
+                                    "a smaller one (fp8, GGUF)."},
     {"full mover=transformers/modeling_utils.py theirs=3000 phase=denoise",
      "A model of the transformers library, a text encoder as a rule, has 2.9 GiB while denoising "
      "runs: move it to host memory first (diffusers: enable_model_cpu_offload())."},

@@ -37,6 +37,9 @@ static const struct row words[] = {
     {"killed=KILL", "crashed"},
     {"killed=SEGV", "crashed"},
     {"full pile=20", "growth"},
+    {"full pile=20 jobs=500:600", "full"},
+    {"full request=390 load=load_model:7800", "full"},
+    {"full request=390 load=offload_model:7800", "growth"},
     {"fragmented pile=20", "fragmentation"},
     {"fragmented grows=100", "growth"},
     {"fragmented kept=900", "private_pool"},
@@ -86,6 +89,26 @@ static const struct row whys[] = {
     {"full jobs=500:600", "The card is full: 500 MiB were lacking, and 1.2 GiB more stay live than "
                           "after the first job."},
     {"full", "The card is too small for this: 500 MiB were lacking."},
+    {"full request=390 load=Model.from_pretrained:7800",
+     "Model.from_pretrained (sampling.py:12) had put 7.6 GiB on the card and was not done."},
+    {"full request=390 load=load_model:7800:callee",
+     "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done."},
+    {"rounded request=50 load=LoadModel:7800",
+     "LoadModel (sampling.py:12) had put 7.6 GiB on the card and was not done."},
+    {"full request=50 grows=0 load=load_model:7800",
+     "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it "
+     "put there before are still live."},
+    {"full request=390 load=load_model:7800 jobs=2000:2000",
+     "load_model (sampling.py:12) had put 1.9 GiB on the card and was not done. 5.8 GiB that it "
+     "put there before are still live."},
+    {"full request=390 load=load_model:1800 jobs=2000:2000",
+     "load_model (sampling.py:12) had put 1.8 GiB on the card and was not done. 3.9 GiB more stay "
+     "live than after the first job."},
+    {"full request=390 load=load_model:1000 jobs=2000:2000",
+     "The card is full: 290 MiB were lacking, and 3.9 GiB more stay live than after the first "
+     "job."},
+    {"full request=390 load=apply_model:3000",
+     "The card is too small for this: 290 MiB were lacking."},
     {"full request=100", "The card is full."},
     {"rounded", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did not fit."},
     {"rounded jobs=500:600", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did "
