@@ -200,6 +200,97 @@ static uint64_t stayed_bytes(const struct oom *oom) {
     return bytes >= max_u64(oom->lacking_bytes, share) ? bytes : 0;
 }
 
+/* ---- the errors around it ---- */
+
+/* The error of the same work before this one. Work rests between two jobs. */
+static const struct vramgc_refusal *error_before(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal, *found = NULL;
+    uint64_t left[VRAMGC_MAX_JOBS];
+    for (size_t i = 0; i < oom->record->refusal_count; i++) {
+        const struct vramgc_refusal *other = oom->record->refusals[i];
+        if (other->device == r->device && other->time_ns < r->time_ns && !other->granted &&
+            other->reported == VRAMGC_REPORTED && who_asked(oom->record->file, other))
+            found = other;
+    }
+    bool same = found && left_by_jobs(oom->record, oom->device, found->time_ns, left) ==
+                             left_by_jobs(oom->record, oom->device, r->time_ns, left);
+    return same ? found : NULL;
+}
+
+/* Live memory never fell below this between the two. */
+static uint64_t lowest_between(const struct oom *oom, const struct vramgc_refusal *before) {
+    const struct vramgc_floors *floors = &oom->device->floors;
+    uint64_t lowest = min_u64(before->allocated_bytes, oom->refusal->allocated_bytes);
+    uint64_t merged = max_u64(floors->merged, 1);
+    uint64_t end = min_u64(oom->refusal->turns / merged + 1, floors->count);
+    for (uint64_t i = before->turns / merged; before->turns < oom->refusal->turns && i < end; i++)
+        lowest = min_u64(lowest, floors->bytes[i]);
+    return lowest;
+}
+
+/* An error that is handled keeps the tensors of all functions that it came through. They are those
+ * of its function, or of its phase, but for what this try may have taken itself. */
+static void find_failed(struct oom *oom) {
+    const struct vramgc_file *file = oom->record->file;
+    const struct vramgc_owners *owners = &oom->device->owners_at_oom;
+    const struct vramgc_refusal *r = oom->refusal, *before = error_before(oom);
+    const struct vramgc_site *site = before ? who_asked(file, before) : NULL;
+    uint64_t bytes = 0;
+    if (!site || site_loads(site) || strncmp(site->function, "<module>", 8) == 0)
+        return;
+    for (uint64_t i = 0; i < owners->count; i++) {
+        const struct vramgc_site *owner = &file->sites[owners->list[i].site];
+        if (owner == site || (*site->phase && strcmp(owner->phase, site->phase) == 0))
+            bytes += owners->list[i].bytes;
+    }
+    bytes = minus_u64(bytes, r->allocated_bytes - lowest_between(oom, before));
+    oom->retried = before->site == r->site && before->request_bytes <= r->request_bytes;
+    if (bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE))
+        oom->failed = (struct oom_part){site, bytes};
+}
+
+/* Who had it when so much was live. */
+static const struct vramgc_who *who_when(const struct vramgc_device *device,
+                                         const struct vramgc_job *job) {
+    uint64_t i = 0;
+    while (i < device->who_count &&
+           (device->who[i].time_ns < job->time_ns || device->who[i].live_bytes != job->live_bytes))
+        i++;
+    return i < device->who_count ? &device->who[i] : NULL;
+}
+
+/* Of a function that did not load; nothing where nobody has most of it. */
+static struct oom_part left_after(const struct oom *oom, const struct vramgc_job *before,
+                                  const struct vramgc_job *job) {
+    const struct vramgc_who *then = who_when(oom->device, before),
+                            *now = who_when(oom->device, job);
+    uint64_t more = minus_u64(job->live_bytes, before->live_bytes);
+    for (uint32_t i = 0; then && now && i < now->count; i++) {
+        const struct vramgc_site *site = &oom->record->file->sites[now->sites[i]];
+        uint64_t bytes = now->bytes[i];
+        for (uint32_t j = 0; j < then->count; j++)
+            bytes = minus_u64(bytes, then->sites[j] == now->sites[i] ? then->bytes[j] : 0);
+        if (bytes > max_u64(more / 2, oom->sum.total_bytes / CAUSE_SHARE) && !site_loads(site))
+            return (struct oom_part){site, more};
+    }
+    return (struct oom_part){0};
+}
+
+/* In the job in which the error was, if the program has rested since. */
+static void find_left(struct oom *oom) {
+    const struct stats_file *record = oom->record;
+    const struct vramgc_job *before = NULL;
+    uint64_t then_ns = oom->refusal->time_ns;
+    for (size_t i = 0; i < record->job_count; i++) {
+        const struct vramgc_job *job = record->jobs[i];
+        if (job->device != oom->refusal->device)
+            continue;
+        if (before && job->time_ns <= then_ns && then_ns <= job->time_ns + job->took_ns)
+            oom->left = left_after(oom, before, job);
+        before = job;
+    }
+}
+
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
     uint32_t index = refusal->device < VRAMGC_MAX_DEVICES ? refusal->device : 0;
     const char *library = library_name(record->file, refusal->library);
@@ -211,7 +302,11 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.lacking_bytes = lacking_bytes_of(refusal);
     oom.stayed_bytes = stayed_bytes(&oom);
     oom.pile = growers_pile(record->file, oom.device, refusal);
-    oom.load = load_at(record, oom.device, refusal);
+    oom.load = load_at(record, oom.device, refusal, &oom.earlier_bytes);
+    if (oom.earlier_bytes < max_u64(oom.lacking_bytes, oom.sum.total_bytes / CAUSE_SHARE))
+        oom.earlier_bytes = 0;
+    find_failed(&oom);
+    find_left(&oom);
     oom.of_aimdo = library && strncmp(library, "aimdo", 5) == 0;
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = find_cause(&oom);

@@ -185,16 +185,12 @@ static void add_asker(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "library", library_name(oom->record->file, oom->refusal->library));
 }
 
-static void add_load(struct facts *facts, const struct oom *oom) {
-    const struct oom_load *load = &oom->load;
-    bool again = load->earlier_bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / 32);
-    if (!load->site)
+static void add_part(struct facts *facts, const char *who, const char *amount,
+                     const struct oom_part *part) {
+    if (!part->site)
         return;
-    fact_word(facts, "loader", who_short_name(load->site).text);
-    fact_bytes(facts, "loaded", load->bytes);
-    fact_if(facts, again, AGAIN);
-    if (again)
-        fact_bytes(facts, "earlier", load->earlier_bytes);
+    fact_word(facts, who, who_short_name(part->site).text);
+    fact_bytes(facts, amount, part->bytes);
 }
 
 /* ---- what VRAMGC_SPILL could have done ---- */
@@ -296,7 +292,13 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_bytes(facts, oom);
     add_neighbours(facts, oom);
     add_asker(facts, oom);
-    add_load(facts, oom);
+    fact_if(facts, oom->earlier_bytes, AGAIN);
+    fact_some(facts, "earlier", oom->earlier_bytes);
+    add_part(facts, "loader", "loaded", &oom->load);
+    fact_if(facts, oom->failed.site, HELD_BY_ERROR);
+    fact_if(facts, oom->retried, RETRIED);
+    add_part(facts, "failer", "failed", &oom->failed);
+    add_part(facts, "leaver", "left", &oom->left);
     add_webui(facts, oom);
     add_text_encoder(facts, oom);
     add_growth(facts, oom);

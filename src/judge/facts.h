@@ -52,6 +52,8 @@ enum fact {
     GRAPHS_WOULD_DO = 1 << 25, /* GRAPHS, and what is idle would have sufficed */
     MISCOUNTED = 1 << 26,      /* PyTorch's message counts idle memory as free */
     STAYED = 1 << 27,          /* more is live at rest than after the first job, and enough */
+    HELD_BY_ERROR = 1 << 29,   /* what a failed try has still live would have been enough */
+    RETRIED = 1 << 30,         /* that one asked for as much in the same function */
     AGAIN = 1 << 28, /* a load was under way, and what the loader put there before stays, enough */
 
     /* of idle memory, in the same bits: a case is of one */

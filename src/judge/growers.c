@@ -24,7 +24,7 @@ static bool same_file(const struct vramgc_site *one, const struct vramgc_site *o
 }
 
 /* By its phase, or by a name as loaders have it: no table has them all. */
-static bool loads(const struct vramgc_site *site) {
+bool site_loads(const struct vramgc_site *site) {
     static const char *const names[] = {"load",        "from_pretrained", "create_model",
                                         "build_model", "init_model",      "__init__"};
     static const char *const others[] = {"unload", "upload", "download", "offload"};
@@ -40,7 +40,7 @@ static bool loads(const struct vramgc_site *site) {
 /* The innermost of the call and those around it that loads; NULL: none. */
 static const struct vramgc_site *loader_around(const struct vramgc_file *file, uint64_t call) {
     for (; call; call = file->calls[call - 1].caller)
-        if (loads(&file->sites[file->calls[call - 1].site]))
+        if (site_loads(&file->sites[file->calls[call - 1].site]))
             return &file->sites[file->calls[call - 1].site];
     return NULL;
 }
@@ -52,7 +52,7 @@ static const struct vramgc_site *loader_of(const struct vramgc_file *file,
     for (uint64_t i = 0; i < calls->count; i++)
         if (&file->sites[file->calls[calls->list[i].site].site] == site)
             return loader_around(file, calls->list[i].site + 1);
-    return loads(site) ? site : NULL;
+    return site_loads(site) ? site : NULL;
 }
 
 /* The list is of an eighth to a quarter of the run (owners.h), grown_bytes of three quarters: with
@@ -221,20 +221,16 @@ struct oom_growth growth_of(const struct stats_file *record, const struct vramgc
 /* ---- a load under way ---- */
 
 /* What is live of the loader's, or of functions that it called. */
-static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vramgc_device *device,
+static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vramgc_owners *calls,
                                 const struct vramgc_site *loader) {
-    const struct vramgc_owners *calls = &device->calls_at_oom, *owners = &device->owners_at_oom;
-    uint64_t within = 0, own = 0;
+    uint64_t bytes = 0;
     for (uint64_t i = 0; i < calls->count; i++) {
         uint64_t call = calls->list[i].site + 1;
         while (call && &file->sites[file->calls[call - 1].site] != loader)
             call = file->calls[call - 1].caller;
-        within += call ? calls->list[i].bytes : 0;
+        bytes += call ? calls->list[i].bytes : 0;
     }
-    for (uint64_t i = 0; i < owners->count; i++)
-        if (&file->sites[owners->list[i].site] == loader)
-            own = owners->list[i].bytes;
-    return max_u64(within, own);
+    return bytes;
 }
 
 /* Live memory when the load began: at rest after the latest job, or, where nothing was freed since
@@ -252,19 +248,18 @@ static uint64_t live_before(const struct stats_file *record, const struct vramgc
     return at_once ? max_u64(rest, floor) : rest;
 }
 
-struct oom_load load_at(const struct stats_file *record, const struct vramgc_device *device,
-                        const struct vramgc_refusal *refusal) {
+struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
+                        const struct vramgc_refusal *refusal, uint64_t *earlier_bytes) {
+    const struct vramgc_owners *calls = &device->calls_at_oom;
     const struct vramgc_site *asked = who_asked(record->file, refusal);
-    const struct vramgc_site *loader =
-        asked ? loader_of(record->file, &device->calls_at_oom, asked) : NULL;
-    if (!loader)
-        return (struct oom_load){0};
-    uint64_t all = bytes_of_loader(record->file, device, loader);
+    const struct vramgc_site *loader = asked ? loader_of(record->file, calls, asked) : NULL;
+    uint64_t all = loader ? bytes_of_loader(record->file, calls, loader) : 0;
     uint64_t risen = minus_u64(refusal->allocated_bytes, live_before(record, device, refusal));
     uint64_t loaded = min_u64(all, risen);
     if (loaded < risen / 4 * 3 || loaded < max_u64(refusal->request_bytes, 1))
-        return (struct oom_load){0};
-    return (struct oom_load){loader, loaded, all - loaded};
+        return (struct oom_part){0};
+    *earlier_bytes = all - loaded;
+    return (struct oom_part){loader, loaded};
 }
 
 void growth_say(struct text *text, const struct vramgc_file *file,

@@ -48,14 +48,17 @@ const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
                                         const struct vramgc_device *device,
                                         const struct vramgc_refusal *refusal);
 
-/* Of the request: a function that loads, or one that it called, asked. What it has put on the card
- * since it began; and what it had put there before, which is still live. site NULL: it was none. */
-struct oom_load {
+/* What is of a function; site NULL: nobody's. */
+struct oom_part {
     const struct vramgc_site *site;
-    uint64_t bytes, earlier_bytes;
+    uint64_t bytes;
 };
-struct oom_load load_at(const struct stats_file *record, const struct vramgc_device *device,
-                        const struct vramgc_refusal *refusal);
+
+/* A function that loads, or one that it called, asked: what it has put on the card since it began,
+ * and what it had put there before, which is still live. */
+bool site_loads(const struct vramgc_site *site);
+struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
+                        const struct vramgc_refusal *refusal, uint64_t *earlier_bytes);
 
 /* A sentence, and what may help: to be told apart. False: it does not. */
 bool host_growth_say(struct text *text, const struct stats_file *record);

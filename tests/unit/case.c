@@ -168,6 +168,51 @@ static void load_by(struct program *program, const char *value) {
     latest(program)->site = 1;
 }
 
+static void name_other_site(struct program *program, const char *function) {
+    struct vramgc_site *site = &program->file->sites[1];
+    text_copy(site->function, sizeof site->function, function);
+    text_copy(site->file, sizeof site->file, "k/vae.py");
+}
+
+/* MiB: of the function that the refusal before was of; MiB:same: the latest is of it, too. */
+static void fail_before(struct program *program, const char *value) {
+    struct vramgc_owners *owners = &card(program)->owners_at_oom;
+    struct vramgc_refusal *refusal = latest(program);
+    name_other_site(program, "decode");
+    owners->count = 1;
+    owners->live_bytes = 7900 * MIB;
+    owners->list[0] = (struct vramgc_owner){.site = 1, .bytes = strtoull(value, NULL, 10) * MIB};
+    refusal[-1].site = 2;
+    refusal->site = strstr(value, ":same") ? 2 : 1;
+}
+
+static void add_job(struct program *program, uint64_t time_ns, uint64_t live_bytes) {
+    struct vramgc_job *job = &program->jobs[program->record.job_count];
+    *job = (struct vramgc_job){.sequence = program->record.job_count + 1,
+                               .time_ns = time_ns,
+                               .took_ns = SECOND_NS / 2,
+                               .live_bytes = live_bytes};
+    program->record.jobs[program->record.job_count++] = job;
+}
+
+/* MiB:FUNCTION: more is live at rest after the job of the error, all of the function. */
+static void leave_after(struct program *program, const char *value) {
+    struct vramgc_device *device = card(program);
+    uint64_t more = strtoull(value, NULL, 10) * MIB;
+    name_other_site(program, strchr(value, ':') + 1);
+    for (uint64_t i = 0; i < 2; i++) {
+        uint64_t live_bytes = 2000 * MIB + i * more;
+        add_job(program, i * latest(program)->time_ns, live_bytes);
+        device->who[device->who_count++] = (struct vramgc_who){
+            .time_ns = i * latest(program)->time_ns + SECOND_NS,
+            .live_bytes = live_bytes,
+            .count = 2,
+            .bytes = {2000 * MIB, i * more},
+            .sites = {0, 1},
+        };
+    }
+}
+
 /* name:MiB, or name:MiB:child. */
 static void add_process(struct program *program, const char *value) {
     struct vramgc_neighbours *others = &card(program)->neighbours;
@@ -294,6 +339,8 @@ static const struct {
     {"mover", set_site_file},
     {"theirs", give_to},
     {"load", load_by},
+    {"failed", fail_before},
+    {"left", leave_after},
     {"pile", pile_up},
     {"process", add_process},
     {"card", set_other_card},
@@ -337,7 +384,9 @@ static bool set_alone(struct program *program, const char *word) {
             refuse(program, (enum vramgc_cause)i);
             return true;
         }
-    if (strcmp(word, "unproven") == 0)
+    if (strcmp(word, "rested") == 0)
+        add_job(program, 60 * SECOND_NS, 1000 * MIB);
+    else if (strcmp(word, "unproven") == 0)
         program->file->needs_proof = 1;
     else if (strcmp(word, "driver-pool") == 0)
         program->file->driver_pool = 1;

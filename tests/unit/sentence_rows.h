@@ -122,6 +122,13 @@ static const struct row todos[] = {
     {"full request=390 load=load_model:7800 jobs=2000:2000 mode=compact",
      "Unload the model that was loaded before. A script deletes it (del) before it loads the next; "
      "gc.collect() then frees what refers to itself."},
+    {"full full failed=2000", "Make image or batch smaller. In a script try again behind "
+                              "`except`, not in it: the error keeps the tensors of the first try."},
+    {"full full failed=2000:same",
+     "Make image or batch smaller: the second try asked for as much as the first."},
+    {"full full failed=2000:same request=300",
+     "Make image or batch smaller. In a script try again "
+     "behind `except`, not in it: the error keeps the tensors of the first try."},
     {"full jobs=500:600 mode=compact",
      "Unload the models that earlier jobs used, or find what else they left."},
     {"full phase=move", "A model was being loaded: keep fewer on the card (diffusers: "

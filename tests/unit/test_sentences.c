@@ -109,6 +109,14 @@ static const struct row whys[] = {
      "job."},
     {"full request=390 load=apply_model:3000",
      "The card is too small for this: 290 MiB were lacking."},
+    {"full full failed=2000",
+     "decode (vae.py:12) had run out of memory just before, and 2.0 GiB of its tensors were "
+     "still live."},
+    {"full full failed=400", "The card is too small for this: 500 MiB were lacking."},
+    {"full reported=went-on full failed=2000",
+     "The card is too small for this: 500 MiB were lacking."},
+    {"full full failed=2000 rested", "The card is too small for this: 500 MiB were lacking."},
+    {"full full failed=2000 grows=0", "The card is too small for this: 500 MiB were lacking."},
     {"full request=100", "The card is full."},
     {"rounded", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did not fit."},
     {"rounded jobs=500:600", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did "
@@ -245,6 +253,10 @@ static const struct row notes[] = {
      "Mode compact would have needed 3.9 GiB at most where PyTorch held 7.7 GiB; `vramgc prove` "
      "tests for a minute whether this card can, and turns it on."},
     {"full killed=KILL", "CRASHED at 1:40.000: SIGKILL."},
+    {"full left=2000:decode", "After the error 2.0 GiB more stayed live at rest than before it, "
+                              "most of decode (vae.py:12): the next job lacks that."},
+    {"full left=2000:load", ""},
+    {"full left=200:decode", ""},
     {"rounded-peak=3000 locked-peak=3000 torch=2.9.1",
      "2.9 GiB of host memory were page-locked, all in powers of two: up to half of it may be "
      "PyTorch's rounding."},

@@ -3,7 +3,7 @@ each check."""
 
 import torch
 
-from names import MIB, functions_are_named, report, say, take
+from names import functions_are_named, is_said, record, report, say, take
 
 kept = []
 
@@ -50,6 +50,54 @@ def a_load_beside_another():
     say("another load", fine and "gc.collect()" in verdict["do"], cause=verdict["cause"], do=verdict["do"])
 
 
+def decode():
+    parts = []
+    while True:
+        parts.append(take(90))
+
+
+def decode_tiled():
+    return take(300)
+
+
+def decode_somehow():
+    try:
+        return decode()
+    except torch.OutOfMemoryError:
+        return decode_tiled()
+
+
+def a_try_beside_a_failed_one():
+    verdict = is_refused(decode_somehow)
+    cause = verdict["cause"]
+    fine = cause.startswith("take (names.py:") and " had run out of memory just before, and 1.7 GiB of its tensors" in cause
+    say("a failed try", fine, cause=cause)
+
+
+def rests(jobs):
+    is_said(lambda: len(record()["jobs"]) == jobs)
+
+
+def fills_its_cache():
+    while True:
+        kept.append(take(130))
+
+
+def what_an_error_leaves():
+    """The first job ended with all that was before."""
+    before = len(record()["jobs"]) + 1
+    rests(before)
+    is_refused(fills_its_cache)
+    del kept[8:]
+    samples()
+    rests(before + 1)
+    verdict = report()["verdict"]
+    fine = "After the error 1.0 GiB more stayed live at rest than before it, most of take (names.py:" in verdict["note"]
+    say("what it leaves", fine, note=verdict["note"], jobs=record()["jobs"])
+
+
 functions_are_named()
 a_load_under_way()
 a_load_beside_another()
+a_try_beside_a_failed_one()
+what_an_error_leaves()
