@@ -23,6 +23,18 @@ SMALL = {
     "survivors": "8GiB",
     "sequential_offload": "2GiB",
     "group_offload": "5GiB",
+    "zimage_whole": "16GiB",
+    "zimage_by_model": "16GiB",
+    "zimage_by_group": "8GiB",
+    "flux2_whole": "16GiB",
+    "flux2_by_model": "12GiB",
+    "flux2_by_group": "8GiB",
+    "wan22_whole": "16GiB",
+    "wan22_by_model": "16GiB",
+    "wan22_by_group": "12GiB",
+    "ltx_whole": "16GiB",
+    "ltx_by_model": "16GiB",
+    "ltx_by_group": "8GiB",
 }
 LARGE = {"survivors": "24GiB"}  # it fills whatever there is
 DEVICES = ("plenty", "small")

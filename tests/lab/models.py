@@ -103,15 +103,17 @@ def host_tensor(shape, dtype):
 
 
 def materialise(model, dtype):
-    """Gives every parameter of a model built on the meta device host memory of the given type."""
+    """Gives every parameter of a model built on the meta device host memory of the given type; those
+    that are kept in 8 bits stay so."""
     made = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is None:
                 continue
             if id(parameter) not in made:  # tied parameters stay tied
+                kept = parameter.dtype if parameter.dtype.itemsize == 1 else dtype
                 made[id(parameter)] = torch.nn.Parameter(
-                    host_tensor(parameter.shape, dtype), requires_grad=False
+                    host_tensor(parameter.shape, kept), requires_grad=False
                 )
             module._parameters[name] = made[id(parameter)]
     return model.eval()

@@ -90,7 +90,8 @@ def timed(run, session):
 
 
 def work(args):
-    workload = importlib.import_module(f"workloads.{args.workload}")
+    name, entry = workloads.place(args.workload)
+    workload = importlib.import_module(f"workloads.{name}")
     quiet()
     torch.manual_seed(7)
     torch.backends.cudnn.benchmark = False
@@ -102,7 +103,7 @@ def work(args):
     session = sessions.Session(
         args.collect, args.verbose, ruler, every, marks=not args.no_marks, brief=args.brief
     )
-    loaded, times = timed(workload.run, session)
+    loaded, times = timed(getattr(workload, entry), session)
     result |= times
     if ruler:
         ruler.rest(sessions.PAUSE_SECONDS)
@@ -143,7 +144,7 @@ def serve():
     os.dup2(2, 1)  # what diffusers prints is no answer
     importlib.import_module("peft")
     for name in workloads.KNOWN:
-        importlib.import_module(f"workloads.{name}")
+        importlib.import_module(f"workloads.{workloads.place(name)[0]}")
     if torch.cuda.is_initialized():
         raise RuntimeError("importing started CUDA: a fork could not use it")
     gc.freeze()

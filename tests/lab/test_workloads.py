@@ -36,6 +36,8 @@ RUNS = {
     "flux": "flux --mem 24GiB",
     "flux expandable": "flux --mem 24GiB --setting expandable",
     "flux auto": "flux --mem 24GiB --vramgc auto",
+    "zimage": "zimage_by_model --mem 16GiB",
+    "wan22 auto": "wan22_by_group --mem 12GiB --vramgc auto",
 }
 RESULTS = {}
 
@@ -146,6 +148,16 @@ class Workloads(unittest.TestCase):
     def test_flux_with_a_lora_completes_on_24_gib_under_vramgc(self):
         result, status = run("flux auto")
         self.assertEqual((result["ok"], status, result["ooms"]), (True, 0, 0))
+
+    def test_zimage_part_by_part(self):
+        result, status = run("zimage")
+        self.assertEqual((result["ok"], status, result["ooms"]), (True, 0, 0))
+        self.assert_mib(result["live_peak_bytes"], 12833)
+
+    def test_wan22_block_by_block_under_vramgc(self):
+        result, status = run("wan22 auto")
+        self.assertEqual((result["ok"], status, result["device_errors"]), (True, 0, 0))
+        self.assertEqual(result["retries"], 0)
 
     def test_stream_ordered_allocator(self):
         result, status = run("sd15 async")
