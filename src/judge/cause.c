@@ -196,7 +196,8 @@ static uint64_t stayed_bytes(const struct oom *oom) {
     for (uint64_t i = 0; i < count; i++)
         if (left[i] < (i ? minus_u64(left[i - 1], share) : share))
             return 0;
-    uint64_t bytes = count ? minus_u64(left[count - 1], left[0]) : 0;
+    uint64_t before = live_before(oom->record, oom->device, oom->refusal);
+    uint64_t bytes = count ? minus_u64(min_u64(left[count - 1], before), left[0]) : 0;
     return bytes >= max_u64(oom->lacking_bytes, share) ? bytes : 0;
 }
 
@@ -259,7 +260,7 @@ static const struct vramgc_who *who_when(const struct vramgc_device *device,
     return i < device->who_count ? &device->who[i] : NULL;
 }
 
-/* Of a function that did not load; nothing where nobody has most of it. */
+/* Of the function that most of it is of, if that did not load. */
 static struct oom_part left_after(const struct oom *oom, const struct vramgc_job *before,
                                   const struct vramgc_job *job) {
     const struct vramgc_who *then = who_when(oom->device, before),
@@ -276,18 +277,14 @@ static struct oom_part left_after(const struct oom *oom, const struct vramgc_job
     return (struct oom_part){0};
 }
 
-/* In the job in which the error was, if the program has rested since. */
+/* In the job of the error, if the program has rested since. */
 static void find_left(struct oom *oom) {
-    const struct stats_file *record = oom->record;
-    const struct vramgc_job *before = NULL;
     uint64_t then_ns = oom->refusal->time_ns;
-    for (size_t i = 0; i < record->job_count; i++) {
-        const struct vramgc_job *job = record->jobs[i];
-        if (job->device != oom->refusal->device)
-            continue;
-        if (before && job->time_ns <= then_ns && then_ns <= job->time_ns + job->took_ns)
+    for (size_t i = 1; i < oom->record->job_count; i++) {
+        const struct vramgc_job *job = oom->record->jobs[i], *before = oom->record->jobs[i - 1];
+        if (job->device == oom->refusal->device && before->device == job->device &&
+            job->time_ns <= then_ns && then_ns <= job->time_ns + job->took_ns)
             oom->left = left_after(oom, before, job);
-        before = job;
     }
 }
 

@@ -240,9 +240,11 @@ static void add_growth(struct facts *facts, const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     char words[320];
     struct text text = TEXT_IN(words);
-    fact_if(facts, oom->growth.grows, GROWS);
+    fact_if(facts, oom->growth.grows || oom->refusal->recorded, GROWS);
     growth_say(&text, file, oom->device, &oom->growth);
     fact_word(facts, "growth", words);
+    fact_word(facts, "LoRA", growers_are_loras(file, oom->device) ? "LoRA" : NULL);
+    fact_word(facts, "recorder", oom->refusal->recorded ? "PyTorch" : NULL);
     if (!oom->pile)
         return;
     const struct vramgc_site *site = &file->sites[oom->pile->site];
@@ -292,11 +294,9 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_bytes(facts, oom);
     add_neighbours(facts, oom);
     add_asker(facts, oom);
-    fact_if(facts, oom->earlier_bytes, AGAIN);
     fact_some(facts, "earlier", oom->earlier_bytes);
     add_part(facts, "loader", "loaded", &oom->load);
-    fact_if(facts, oom->failed.site, HELD_BY_ERROR);
-    fact_if(facts, oom->retried, RETRIED);
+    fact_word(facts, "as much", oom->failed.site && oom->retried ? "as much" : NULL);
     add_part(facts, "failer", "failed", &oom->failed);
     add_part(facts, "leaver", "left", &oom->left);
     add_webui(facts, oom);

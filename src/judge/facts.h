@@ -45,16 +45,13 @@ enum fact {
     SEVERAL = 1 << 18,    /* what it has would not have been enough */
     OLLAMA = 1 << 19,
     LOADS = 1 << 20,       /* a model was being brought to the card */
-    GROWS = 1 << 21,       /* live memory does, time after time */
+    GROWS = 1 << 21,       /* it is no load: live memory does, or gradients are recorded */
     IN_PIECES = 1 << 22,   /* free and idle memory would have sufficed */
     AIMDO = 1 << 23,       /* ComfyUI's DynamicVRAM has weights there, which it drops by itself */
     PROVE_HELPS = 1 << 24, /* against fragmentation, which was the cause at another time */
     GRAPHS_WOULD_DO = 1 << 25, /* GRAPHS, and what is idle would have sufficed */
     MISCOUNTED = 1 << 26,      /* PyTorch's message counts idle memory as free */
     STAYED = 1 << 27,          /* more is live at rest than after the first job, and enough */
-    HELD_BY_ERROR = 1 << 29,   /* what a failed try has still live would have been enough */
-    RETRIED = 1 << 30,         /* that one asked for as much in the same function */
-    AGAIN = 1 << 28, /* a load was under way, and what the loader put there before stays, enough */
 
     /* of idle memory, in the same bits: a case is of one */
     AT_PEAK = 1 << 12,   /* much was idle then; else at the latest moment */

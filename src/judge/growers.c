@@ -37,6 +37,12 @@ bool site_loads(const struct vramgc_site *site) {
     return does;
 }
 
+/* Or of PEFT, which makes them. */
+static bool is_lora(const struct vramgc_site *site) {
+    return strcmp(site->phase, "LoRA") == 0 || strncmp(site->file, "tuners/", 7) == 0 ||
+           strcasestr(site->function, "lora") || strcasestr(site->file, "lora");
+}
+
 /* The innermost of the call and those around it that loads; NULL: none. */
 static const struct vramgc_site *loader_around(const struct vramgc_file *file, uint64_t call) {
     for (; call; call = file->calls[call - 1].caller)
@@ -91,15 +97,21 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
                     of_phase ? of_phase->phase : text_after_folder(of_file->file));
 }
 
-/* Most of it is of models and LoRAs that are brought to the card. */
+/* Most of it is of models and LoRAs that are brought to the card; or of LoRAs alone. */
 static bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
-                         uint64_t grown_bytes) {
+                         uint64_t grown_bytes, bool loras) {
     const struct vramgc_owners *grown = &device->owners_grown;
     uint64_t bytes = 0;
-    for (uint64_t i = 0; i < grown->count; i++)
-        if (loader_of(file, &device->calls_at_peak, &file->sites[grown->list[i].site]))
+    for (uint64_t i = 0; i < grown->count; i++) {
+        const struct vramgc_site *site = &file->sites[grown->list[i].site];
+        if (loras ? is_lora(site) : !!loader_of(file, &device->calls_at_peak, site))
             bytes += grown->list[i].bytes;
+    }
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
+}
+
+bool growers_are_loras(const struct vramgc_file *file, const struct vramgc_device *device) {
+    return growers_load(file, device, 0, true);
 }
 
 /* So many are a row of tensors that stay. */
@@ -203,9 +215,9 @@ struct oom_growth growth_until(const struct stats_file *record, const struct vra
     struct oom_growth growth = growth_in(floors->bytes, count);
     struct oom_growth jobs = growth_of_jobs(record, device, until_ns);
     bool of_one = turns < MANY_TURNS && !rises_evenly(floors->bytes, count / 4, count);
-    growth.grows =
-        growth.grows &&
-        (jobs.grows || (!of_one && !growers_load(record->file, device, growth_bytes(&growth))));
+    growth.grows = growth.grows &&
+                   (jobs.grows ||
+                    (!of_one && !growers_load(record->file, device, growth_bytes(&growth), false)));
     growth.jobs = jobs.grows ? jobs.steps : 0;
     growth.job_bytes = jobs.grows ? growth_bytes(&jobs) / jobs.steps : 0;
     return growth;
@@ -233,19 +245,24 @@ static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vra
     return bytes;
 }
 
-/* Live memory when the load began: at rest after the latest job, or, where nothing was freed since
- * while much came, at the latest floor. */
-static uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
-                            const struct vramgc_refusal *refusal) {
+/* Where nothing was freed while much came that was the latest floor; else it was that of the latest
+ * rest, or less: what was there then may have gone since, and from there on the floors of a load
+ * rise; the first one after a rest in which all stays is as high as that. */
+uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
+                     const struct vramgc_refusal *refusal) {
     const struct vramgc_floors *floors = &device->floors;
     uint64_t left[VRAMGC_MAX_JOBS];
     uint64_t jobs = left_by_jobs(record, device, refusal->time_ns, left);
-    uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS),
-                             refusal->turns / max_u64(floors->merged, 1));
-    uint64_t rest = jobs ? left[jobs - 1] : 0, floor = count ? floors->bytes[count - 1] : 0;
-    bool at_once =
-        minus_u64(refusal->allocated_bytes, floor) / PIECES >= max_u64(refusal->request_bytes, 1);
-    return at_once ? max_u64(rest, floor) : rest;
+    uint64_t rest = jobs ? left[jobs - 1] : 0, merged = max_u64(floors->merged, 1);
+    uint64_t at = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), refusal->turns / merged);
+    if (!at--)
+        return rest;
+    uint64_t risen = minus_u64(refusal->allocated_bytes, floors->bytes[at]);
+    if (risen / PIECES >= max_u64(refusal->request_bytes, 1))
+        return floors->bytes[at];
+    while (at && floors->bytes[at] != rest && floors->bytes[at - 1] < floors->bytes[at])
+        at--;
+    return min_u64(rest, floors->bytes[at]);
 }
 
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,

@@ -42,6 +42,9 @@ void growth_say(struct text *text, const struct vramgc_file *file,
     "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
     "LoRA for each image? Unload it."
 
+/* Most of what stays more and more is of LoRAs. */
+bool growers_are_loras(const struct vramgc_file *file, const struct vramgc_device *device);
+
 /* Who asked has most of what was live then, in tensors as large as the one that was refused: a loop
  * that keeps each. A model's weights are of many sizes. NULL: nobody. */
 const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
@@ -54,8 +57,11 @@ struct oom_part {
     uint64_t bytes;
 };
 
-/* A function that loads, or one that it called, asked: what it has put on the card since it began,
+/* Live memory when the work, or the load, that was refused memory began.
+ * A function that loads, or one that it called, asked: what it has put on the card since it began,
  * and what it had put there before, which is still live. */
+uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
+                     const struct vramgc_refusal *refusal);
 bool site_loads(const struct vramgc_site *site);
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
                         const struct vramgc_refusal *refusal, uint64_t *earlier_bytes);

@@ -4,6 +4,8 @@
 
 #include "base/lock.h"
 #include "base/text.h"
+#include "cuda/objects.h"
+#include "cuda/real.h"
 #include "python/frames.h"
 #include "python/phases.h"
 #include "store/store.h"
@@ -31,7 +33,8 @@ struct way {
 static struct {
     struct lock lock; /* of who adds a site or a call */
     struct way ways[WAYS];
-    char root[PATH_BYTES]; /* where the program was started */
+    char root[PATH_BYTES];      /* where the program was started */
+    uint64_t (*recorded)(void); /* at::sequence_number::peek: of this thread, since it began */
 } self;
 CHILD_OPENS(self.lock);
 
@@ -192,7 +195,14 @@ void names_describe(uint32_t site, struct vramgc_action *action) {
     text_copy(action->phase, sizeof action->phase, known->phase);
 }
 
+bool names_recorded(void) {
+    return atomic_load(&names_on) && self.recorded && self.recorded() > 0;
+}
+
 void names_begin(void) {
+    char path[PATH_BYTES];
+    if (objects_path("libtorch_cpu.so", 0, path, sizeof path))
+        *(void **)&self.recorded = real_in_object(path, "_ZN2at15sequence_number4peekEv");
     if (!getcwd(self.root, sizeof self.root))
         *self.root = 0;
     atomic_store(&names_on, true);

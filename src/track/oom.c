@@ -97,6 +97,7 @@ static struct vramgc_refusal describe_refusal(struct device *device, enum real_i
         .hook = (uint32_t)id,
         .stack = stack_note(0),
         .site = names_here(),
+        .recorded = names_recorded(),
         .library = library_with_most(device),
     };
 }

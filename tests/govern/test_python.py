@@ -347,7 +347,7 @@ class WholePyTorch(unittest.TestCase):
 
     def test_what_a_refusal_came_from_is_told(self):
         run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
-        self.check(run, ["a load", "another load", "a failed try", "what it leaves"])
+        self.check(run, ["LoRAs", "a load", "another load", "a failed try", "what it leaves", "gradients"])
 
     def test_a_text_encoder_that_stays_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}

@@ -186,6 +186,16 @@ static void fail_before(struct program *program, const char *value) {
     refusal->site = strstr(value, ":same") ? 2 : 1;
 }
 
+/* It is what stays more and more. */
+static void add_adapter(struct program *program) {
+    struct vramgc_owners *grown = &card(program)->owners_grown;
+    name_other_site(program, "cast_adapter_dtype");
+    text_copy(program->file->sites[1].file, 64, "tuners/tuners_utils.py");
+    grown->count = 1;
+    grown->live_bytes = 500 * MIB;
+    grown->list[0] = (struct vramgc_owner){.site = 1, .bytes = 500 * MIB};
+}
+
 static void add_job(struct program *program, uint64_t time_ns, uint64_t live_bytes) {
     struct vramgc_job *job = &program->jobs[program->record.job_count];
     *job = (struct vramgc_job){.sequence = program->record.job_count + 1,
@@ -386,6 +396,10 @@ static bool set_alone(struct program *program, const char *word) {
         }
     if (strcmp(word, "rested") == 0)
         add_job(program, 60 * SECOND_NS, 1000 * MIB);
+    else if (strcmp(word, "recorded") == 0)
+        latest(program)->recorded = 1;
+    else if (strcmp(word, "lora") == 0)
+        add_adapter(program);
     else if (strcmp(word, "unproven") == 0)
         program->file->needs_proof = 1;
     else if (strcmp(word, "driver-pool") == 0)

@@ -13,6 +13,12 @@ struct row {
     "Do you keep results in a list? Move them to RAM with .cpu() before. Does the loop run "       \
     "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
     "LoRA for each image? Unload it."
+#define LORA                                                                                       \
+    "Each LoRA that was loaded is still there: delete its adapter before the next one (PEFT: "     \
+    "delete_adapter(), diffusers: delete_adapters())."
+#define GRADIENTS                                                                                  \
+    "PyTorch records gradients, and each result keeps all steps that led to it: run the loop "     \
+    "under torch.inference_mode(). To train, detach() what you keep."
 #define HELD                                                                                       \
     "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
     "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
@@ -120,15 +126,22 @@ static const struct row todos[] = {
      "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload()), or "
      "take a smaller one (fp8, GGUF)."},
     {"full request=390 load=load_model:7800 jobs=2000:2000 mode=compact",
-     "Unload the model that was loaded before. A script deletes it (del) before it loads the next; "
-     "gc.collect() then frees what refers to itself."},
-    {"full full failed=2000", "Make image or batch smaller. In a script try again behind "
-                              "`except`, not in it: the error keeps the tensors of the first try."},
+     "Unload the 5.8 GiB that were loaded before. A script deletes them (del) before it loads the "
+     "next; gc.collect() then may free what refers to itself."},
+    {"full full failed=2000",
+     "Make image or batch smaller. In a script try again behind "
+     "`except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
     {"full full failed=2000:same",
      "Make image or batch smaller: the second try asked for as much as the first."},
     {"full full failed=2000:same request=300",
      "Make image or batch smaller. In a script try again "
-     "behind `except`, not in it: the error keeps the tensors of the first try."},
+     "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
+    {"full jobs=500:600 lora", LORA},
+    {"full grows=100 lora", LORA},
+    {"full pile=20 recorded", GRADIENTS},
+    {"full grows=100 recorded", GRADIENTS},
+    {"full recorded", SMALLER},
+    {"full lora", SMALLER},
     {"full jobs=500:600 mode=compact",
      "Unload the models that earlier jobs used, or find what else they left."},
     {"full phase=move", "A model was being loaded: keep fewer on the card (diffusers: "

@@ -98,6 +98,9 @@ static const struct row whys[] = {
     {"full request=50 grows=0 load=load_model:7800",
      "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it "
      "put there before are still live."},
+    {"full request=900 grows=1 load=load_model:7800 jobs=2000:2000",
+     "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it "
+     "put there before are still live."},
     {"full request=390 load=load_model:7800 jobs=2000:2000",
      "load_model (sampling.py:12) had put 1.9 GiB on the card and was not done. 5.8 GiB that it "
      "put there before are still live."},
