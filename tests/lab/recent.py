@@ -84,8 +84,6 @@ FLUX2_KLEIN = {
     "guidance_embeds": False,
 }
 FLUX2_DEV = {
-    "num_layers": 8,
-    "num_single_layers": 48,
     "num_attention_heads": 48,
     "joint_attention_dim": 15360,
 }
@@ -177,8 +175,8 @@ def qwen3_4b(fp8=False):
     return text_model(Qwen3Model, Qwen3Config(**QWEN3_4B), fp8)
 
 
-def mistral_small():
-    return text_model(MistralModel, MistralConfig(**MISTRAL_SMALL))
+def mistral_small(**config):
+    return text_model(MistralModel, MistralConfig(**MISTRAL_SMALL | config))
 
 
 def gemma3_12b():
@@ -224,10 +222,11 @@ def flux2_klein(fp8=False):
     return flux2(qwen3_4b(fp8), FLUX2_KLEIN)
 
 
-def flux2_dev():
+def flux2_dev(double=8, single=48, encoder=40):
     """32 billion parameters, and 24 of the text encoder, which goes without its eyes. [klein]'s pipeline does the same but
     for guidance; [dev]'s own reads the image's size from the device, where the simulated one has computed none."""
-    return flux2(mistral_small(), FLUX2_DEV)
+    fewer = {"num_layers": double, "num_single_layers": single}
+    return flux2(mistral_small(num_hidden_layers=encoder), FLUX2_DEV | fewer)
 
 
 def wan22_5b(fp8=False):
@@ -242,15 +241,15 @@ def wan22_5b(fp8=False):
     )
 
 
-def wan22_14b():
+def wan22_14b(**config):
     """Two transformers of 14 billion parameters: one for the first steps, one for the others."""
     return WanPipeline(
         tokenizer=None,
         text_encoder=umt5_xxl(),
         vae=diffusion_model(AutoencoderKLWan, {}, dtype=torch.float32),
         scheduler=HostScheduler(shift=3.0),
-        transformer=diffusion_model(WanTransformer3DModel, {}),
-        transformer_2=diffusion_model(WanTransformer3DModel, {}),
+        transformer=diffusion_model(WanTransformer3DModel, config),
+        transformer_2=diffusion_model(WanTransformer3DModel, config),
         boundary_ratio=0.875,
     )
 
@@ -273,7 +272,7 @@ def ltx_13b():
     return ltx(LTX_13B, fp8_transformer=True)
 
 
-def ltx2():
+def ltx2(**config):
     """19 billion parameters for video and sound; the text encoder goes without its eyes."""
     return LTX2Pipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True),
@@ -282,6 +281,6 @@ def ltx2():
         text_encoder=gemma3_12b(),
         tokenizer=None,
         connectors=diffusion_model(LTX2TextConnectors, {}),
-        transformer=diffusion_model(LTX2VideoTransformer3DModel, {}),
+        transformer=diffusion_model(LTX2VideoTransformer3DModel, config),
         vocoder=diffusion_model(LTX2Vocoder, {}),
     )
