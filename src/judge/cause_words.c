@@ -1,6 +1,7 @@
 /* cause_words.c: see cause_words.h. It must not guess: owners are of the latest out-of-memory, and
  * what was asked of a web UI is only what its command line says. */
 #include "judge/cause_words.h"
+#include "judge/tally.h"
 #include "judge/webui.h"
 #include "judge/who.h"
 #include "read/units.h"
@@ -94,17 +95,18 @@ static void add_neighbours(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "code", parts.figures[parts.code].text);
 }
 
-/* Where all that the program had, and what it wanted, would have fitted. CUDA counts the fastest
- * card first unless it is told to count as nvidia-smi does. */
+/* Where all that the program had, and what it wanted, would have fitted; or that alone. CUDA counts
+ * the fastest card first unless it is told to count as nvidia-smi does. */
 static void add_other_card(struct facts *facts, const struct oom *oom) {
     const struct vramgc_other_card *card = &oom->device->other_card;
     const struct vramgc_refusal *r = oom->refusal;
     uint64_t needed = r->allocated_bytes + r->other_bytes + r->request_bytes;
-    if (!card->time_ns || card->time_ns < r->time_ns || card->free_bytes < needed)
+    bool for_all = card->free_bytes >= needed;
+    if (!card->time_ns || card->time_ns < r->time_ns || card->free_bytes < r->request_bytes)
         return;
-    fact_word(facts, "gpu", show_unit(UNIT_ID, card->number).text);
+    fact_word(facts, for_all ? "gpu" : "other gpu", show_unit(UNIT_ID, card->number).text);
     fact_word(facts, "its name", card->name);
-    fact_bytes(facts, "its free", card->free_bytes);
+    fact_bytes(facts, for_all ? "its free" : "spare", card->free_bytes);
 }
 
 /* ---- who asked, and what its web UI can ---- */
@@ -182,7 +184,10 @@ static void add_asker(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "teller",
               backtrace && strcmp(backtrace, "0") != 0 ? "`vramgc report --open`"
                                                        : "--backtrace 8");
-    fact_word(facts, "library", library_name(oom->record->file, oom->refusal->library));
+    const char *library = library_name(oom->record->file, oom->refusal->library);
+    bool uncached = foreign && library && strstr(library, "libc10_cuda");
+    fact_word(facts, "uncached", uncached ? "PYTORCH_NO_CUDA_MEMORY_CACHING" : NULL);
+    fact_word(facts, "library", library);
 }
 
 static void add_part(struct facts *facts, const char *who, const char *amount,
@@ -243,7 +248,7 @@ static void add_growth(struct facts *facts, const struct oom *oom) {
     fact_if(facts, oom->growth.grows || oom->refusal->recorded, GROWS);
     growth_say(&text, file, oom->device, &oom->growth);
     fact_word(facts, "growth", words);
-    fact_word(facts, "LoRA", growers_are_loras(file, oom->device) ? "LoRA" : NULL);
+    fact_word(facts, "LoRA", growers_load(file, oom->device, 0, true) ? "LoRA" : NULL);
     fact_word(facts, "recorder", oom->refusal->recorded ? "PyTorch" : NULL);
     if (!oom->pile)
         return;
@@ -298,7 +303,8 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_part(facts, "loader", "loaded", &oom->load);
     fact_word(facts, "as much", oom->failed.site && oom->retried ? "as much" : NULL);
     add_part(facts, "failer", "failed", &oom->failed);
-    add_part(facts, "leaver", "left", &oom->left);
+    add_part(facts, "leaver", "remained", &oom->left);
+    facts_of_ram(facts, oom->record->file);
     add_webui(facts, oom);
     add_text_encoder(facts, oom);
     add_growth(facts, oom);

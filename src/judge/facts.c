@@ -52,6 +52,8 @@ void facts_of_program(struct facts *facts, const struct stats_file *record) {
     fact_if(facts, stats_file_bears_no_pages(record), NO_PAGES);
     fact_if(facts, file->chose_segments, SEGMENTS);
     fact_if(facts, file->limits.cap, CAP);
+    if (!stats_file_is_expandable(file) && strstr(file->alloc_conf, "max_split_size_mb"))
+        fact_word(facts, "split", "max_split_size_mb");
 }
 
 const char *fact_text(const struct facts *facts, const char *name, size_t length) {

@@ -97,9 +97,8 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
                     of_phase ? of_phase->phase : text_after_folder(of_file->file));
 }
 
-/* Most of it is of models and LoRAs that are brought to the card; or of LoRAs alone. */
-static bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
-                         uint64_t grown_bytes, bool loras) {
+bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
+                  uint64_t grown_bytes, bool loras) {
     const struct vramgc_owners *grown = &device->owners_grown;
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < grown->count; i++) {
@@ -108,10 +107,6 @@ static bool growers_load(const struct vramgc_file *file, const struct vramgc_dev
             bytes += grown->list[i].bytes;
     }
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
-}
-
-bool growers_are_loras(const struct vramgc_file *file, const struct vramgc_device *device) {
-    return growers_load(file, device, 0, true);
 }
 
 /* So many are a row of tensors that stay. */
@@ -245,9 +240,8 @@ static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vra
     return bytes;
 }
 
-/* Where nothing was freed while much came that was the latest floor; else it was that of the latest
- * rest, or less: what was there then may have gone since, and from there on the floors of a load
- * rise; the first one after a rest in which all stays is as high as that. */
+/* Where nothing was freed while much came that is the latest floor; else the latest rest, or less:
+ * what was there then may have gone since, and from there on the floors of a load rise. */
 uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
                      const struct vramgc_refusal *refusal) {
     const struct vramgc_floors *floors = &device->floors;

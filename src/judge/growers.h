@@ -42,8 +42,9 @@ void growth_say(struct text *text, const struct vramgc_file *file,
     "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
     "LoRA for each image? Unload it."
 
-/* Most of what stays more and more is of LoRAs. */
-bool growers_are_loras(const struct vramgc_file *file, const struct vramgc_device *device);
+/* Most of what stays more and more is of models and LoRAs that are loaded; or of LoRAs alone. */
+bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
+                  uint64_t grown_bytes, bool loras);
 
 /* Who asked has most of what was live then, in tensors as large as the one that was refused: a loop
  * that keeps each. A model's weights are of many sizes. NULL: nobody. */

@@ -59,11 +59,12 @@ static bool pool_idle(const struct stats_file *record, const struct vramgc_devic
     return record->file->driver_pool && stats->block_allocs > 0 && tally_much_idle(stats);
 }
 
-/* By a fault's signal, or by SIGKILL. Other signals end a program because somebody wants it so. */
+/* By a fault's signal, or by SIGKILL. Other signals, and Ctrl-C, are somebody's wish. */
 static bool is_crash(const struct stats_file *record) {
     static const int signals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS,
                                   SIGILL,  SIGFPE,  SIGTRAP, SIGSYS};
-    for (size_t i = 0; record->state == PROCESS_KILLED && i < ARRAY_LENGTH(signals); i++)
+    bool killed = record->state == PROCESS_KILLED && !record->file->stop_asked;
+    for (size_t i = 0; killed && i < ARRAY_LENGTH(signals); i++)
         if (record->signal == signals[i])
             return true;
     return false;
@@ -216,7 +217,7 @@ void facts_of_idle(struct facts *facts, const struct tally *tally, bool pool_tol
     fact_if(facts, threshold_of(tally->highest_in) > 0, THRESHOLD);
     fact_if(facts, much_at_peak(tally), AT_PEAK);
     fact_if(facts, !much_at_peak(tally) && some, UNTOUCHED);
-    fact_word(facts, "not yet", never ? "never" : "then not");
+    fact_word(facts, "not yet", was_short_at_last(tally) ? NULL : never ? "never" : "then not");
     add_idle_words(facts, tally);
 }
 
@@ -236,10 +237,18 @@ void crash_say(struct text *text, const struct stats_file *crashed) {
                      : "killed, or crashed. Only what started it saw which");
 }
 
-static void add_ram(struct facts *facts, const struct vramgc_host_look *look) {
+void facts_of_ram(struct facts *facts, const struct vramgc_file *file) {
+    const struct vramgc_host_look *look = &file->host.latest;
     bool limited = look->limit_bytes && look->limit_bytes < look->total_bytes;
+    double pinned = 0;
+    for (size_t i = 0; i < file->device_count; i++)
+        pinned += (double)file->devices[i].stats.pinned_bytes.current;
+    fact_some(facts, "locked", pinned >= (double)LEAST_LOCKED_BYTES ? to_u64(pinned) : 0);
     if (!look->time_ns)
         return;
+    uint64_t room = limited ? minus_u64(look->limit_bytes, look->group_bytes) : UINT64_MAX;
+    room = min_u64(room, look->available_bytes);
+    fact_word(facts, "RAM", room < look->total_bytes / 32 ? "RAM" : NULL);
     fact_word(facts, "time", show_clock(look->time_ns).text);
     fact_bytes(facts, "ram", ram_bytes(look));
     fact_some(facts, "swapped", look->swap_bytes);
@@ -255,16 +264,11 @@ void facts_of_crash(struct facts *facts, const struct stats_file *crashed) {
     const struct vramgc_host *host = &crashed->file->host;
     bool by_linux = host->lack == VRAMGC_LACK_KILLED;
     bool known = crashed->signal == SIGKILL || (!crashed->signal && by_linux);
-    double pinned = 0;
     facts_begin(facts, !known                           ? 0
                        : by_linux                       ? KILLED_BY_LINUX
                        : host->lack == VRAMGC_LACK_NONE ? KILLED_BY_OTHERS
                                                         : KILLED);
-    for (size_t i = 0; i < crashed->file->device_count; i++)
-        pinned += (double)crashed->file->devices[i].stats.pinned_bytes.current;
-    add_ram(facts, &host->latest);
-    if (pinned >= (double)LEAST_LOCKED_BYTES)
-        fact_bytes(facts, "locked", to_u64(pinned));
+    facts_of_ram(facts, crashed->file);
 }
 
 /* ---- without need ---- */
@@ -352,8 +356,8 @@ static bool is_warned(const struct tally *tally) {
     if (!tally->failed_in)
         return is_warned_of(tally->highest_in);
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
-    return is_warned_of(tally->failed_in) && oom.of_pytorch && oom.cause != VRAMGC_CAUSE_LIMIT &&
-           oom.cause != VRAMGC_CAUSE_HOST;
+    return is_warned_of(tally->failed_in) && oom.of_pytorch && oom.device->stats.block_allocs &&
+           oom.cause != VRAMGC_CAUSE_LIMIT && oom.cause != VRAMGC_CAUSE_HOST;
 }
 
 static void add_reclaims(struct facts *facts, const struct tally *tally) {

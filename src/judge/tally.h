@@ -60,3 +60,4 @@ void crash_say(struct text *text, const struct stats_file *crashed);
 void facts_of_idle(struct facts *facts, const struct tally *tally, bool pool_told);
 void facts_of_run(struct facts *facts, const struct tally *tally);
 void facts_of_crash(struct facts *facts, const struct stats_file *crashed);
+void facts_of_ram(struct facts *facts, const struct vramgc_file *file);

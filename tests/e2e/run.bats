@@ -92,6 +92,15 @@ PYTHON
     done
 }
 
+@test "run: what Ctrl-C ended has not crashed, though Python ends by a fault then, as while weights load" {
+    FAKE_CUDA=sh run python3 "$BATS_TEST_DIRNAME/ctrl_c.py" "$vramgc" run --no-summary -- sh -c \
+        'ulimit -c 0; trap "sleep 0.3; kill -ABRT $$" INT; echo READY; while :; do sleep 0.05; done'
+    equal "$status" 134
+    run "$vramgc" report vramgc-sh.*.vramgc
+    contains "$output" 'killed by SIGABRT'
+    contains_not "$output" CRASHED
+}
+
 @test "run: a signal reaches the program once, whoever else it was sent to" {
     # Each signal writes a byte. A second one would come at once, or after the tenth of a second in which vramgc listens.
     cat >counter.py <<'PYTHON'

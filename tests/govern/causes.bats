@@ -173,6 +173,29 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     done
 }
 
+@test "another card that has room for some of it is named as that" {
+    for version in $versions; do
+        VRAMGC_MODE=flush drive "$version" "device 1; alloc z 300MiB; device 0; alloc a 600MiB; alloc b 400MiB; $(
+            until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"Simulated GPU 1\""'); _exit 0" --mem 1GiB --devices 2
+        tells full 'The card is too small' 'Make image or batch smaller'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"GPU 1 has 468 MiB free, not enough for all"* ]]
+    done
+}
+
+@test "a setting of PyTorch's that keeps memory is named: no cache, and blocks that are never split" {
+    local split
+    for version in $versions; do
+        PYTORCH_NO_CUDA_MEMORY_CACHING=1 VRAMGC_MODE=flush drive "$version" 'alloc a 600MiB; alloc b 400MiB; _exit 0' --mem 1GiB
+        tells other_code "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 600 MiB in all" \
+            'Take PYTORCH_NO_CUDA_MEMORY_CACHING out'
+        split=max_split_size_mb:64
+        PYTORCH_CUDA_ALLOC_CONF=$split PYTORCH_ALLOC_CONF=$split VRAMGC_MODE=observe drive "$version" \
+            'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26; alloc x 150MiB; _exit 0' --mem 1GiB
+        tells fragmentation 'Fragmentation: ' 'Run without --mode observe'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"PyTorch's setting max_split_size_mb keeps larger blocks"* ]]
+    done
+}
+
 @test "another process, by its name" {
     cp "$(command -v sleep)" "$BATS_TEST_TMPDIR/ollama"
     "$BATS_TEST_TMPDIR/ollama" 600 &

@@ -396,6 +396,10 @@ static bool set_alone(struct program *program, const char *word) {
         }
     if (strcmp(word, "rested") == 0)
         add_job(program, 60 * SECOND_NS, 1000 * MIB);
+    else if (strcmp(word, "looked") == 0)
+        program->file->host.latest.time_ns = 50 * SECOND_NS;
+    else if (strcmp(word, "stopped") == 0)
+        program->file->stop_asked = 1;
     else if (strcmp(word, "recorded") == 0)
         latest(program)->recorded = 1;
     else if (strcmp(word, "lora") == 0)

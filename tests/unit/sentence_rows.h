@@ -56,7 +56,8 @@ static const struct row todos[] = {
     {"fragmented hook=cudaMallocAsync asked=flush",
      "Run with --mode compact --async pages: a pool of vramgc, which keeps only what is live."},
     {"fragmented hook=cudaMallocAsync unproven",
-     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+     "Use `vramgc run --lowvram`: what the pool keeps then goes back at once; no model is moved to "
+     "RAM. Or run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"full live=6000 kept=900 graphs",
      "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or "
      "max-autotune)."},
@@ -136,6 +137,21 @@ static const struct row todos[] = {
     {"full full failed=2000:same request=300",
      "Make image or batch smaller. In a script try again "
      "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
+    {"driver free=3000 looked ram-total=32000 ram-left=500",
+     "RAM is nearly full, and the driver needs some of it for each request. Pin less, end other "
+     "programs, or raise the container's limit."},
+    {"driver free=3000 looked ram-total=32000 ram-left=5000",
+     "Try again. If it stays so, look for errors of the driver (dmesg, Xid)."},
+    {"live-peak=4000 conf=max_split_size_mb:128 mode=observe",
+     "Take max_split_size_mb out of PYTORCH_ALLOC_CONF, or out of the program or extension that "
+     "sets it; or run without --mode observe and --alloc-conf keep: vramgc then puts expandable "
+     "segments in its place."},
+    {"full other=6000 no-cache library=libc10_cuda.so",
+     "Take PYTORCH_NO_CUDA_MEMORY_CACHING out of the environment (webui-user.sh): vramgc then sees "
+     "PyTorch's memory, and PyTorch asks the driver less often."},
+    {"full card=500", SMALLER},
+    {"fragmented hook=cudaMallocAsync unproven lowvram=1",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"full jobs=500:600 lora", LORA},
     {"full grows=100 lora", LORA},
     {"full pile=20 recorded", GRADIENTS},
@@ -234,7 +250,9 @@ static const struct row todos[] = {
     {"full card=20000:named command=ComfyUI/main.py",
      "Make image or batch smaller, or offload models (ComfyUI: --novram). Or use GPU 1, RTX 4090, "
      "which has 19.5 GiB free: " ELSEWHERE ", or --cuda-device 1 instead of that."},
-    {"full card=2000", SMALLER},
+    {"full card=2000",
+     SMALLER " GPU 1 has 2.0 GiB free, not enough for all: some of the models may "
+             "lie there."},
     {"fragmented card=20000", "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run "
                               "--lowvram`, which moves no model to RAM."},
     {"full card=20000 reported=went-on",

@@ -36,6 +36,7 @@ static const struct row words[] = {
     {"no-cache", "unknown"},
     {"killed=KILL", "crashed"},
     {"killed=SEGV", "crashed"},
+    {"killed=SEGV stopped", "ok"},
     {"full pile=20", "growth"},
     {"full pile=20 jobs=500:600", "full"},
     {"full request=390 load=load_model:7800", "full"},
@@ -131,6 +132,23 @@ static const struct row whys[] = {
      "Other code in this program, mostly libxformers.so, holds 5.9 GiB; PyTorch does not know it."},
     {"full request=9000", "The request alone, 8.8 GiB, is larger than the card, 8.0 GiB."},
     {"driver free=3000", "The driver refused, although 2.9 GiB were free."},
+    {"driver free=3000 looked ram-total=32000 ram-left=500 pinned=2000 swap=100",
+     "The driver refused, although 2.9 GiB were free. The machine had 500 MiB of RAM left. The "
+     "program had 2.0 GiB of RAM page-locked. 100 MiB were swapped out."},
+    {"driver free=3000 looked ram-total=32000 ram-limit=8000 ram-counted=7900",
+     "The driver refused, although 2.9 GiB were free. The limit of its control group was 7.8 GiB. "
+     "7.7 GiB counted against that."},
+    {"fragmented conf=max_split_size_mb:128",
+     "Fragmentation: 1000 MiB were free or idle, but in pieces. PyTorch's setting "
+     "max_split_size_mb keeps larger blocks from being split."},
+    {"fragmented conf=max_split_size_mb:128,expandable_segments:True",
+     "Fragmentation: 1000 MiB were free or idle, but in pieces."},
+    {"live-peak=4000 conf=max_split_size_mb:128 mode=observe",
+     IDLE_SAID " PyTorch's setting max_split_size_mb keeps it: a larger block is not split, and "
+               "waits for a request of its size."},
+    {"full other=6000 no-cache library=libc10_cuda.so",
+     "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB in "
+     "all, is a request of its own to the driver."},
     {"limit", "Not the card, but a memory limit that was set for PyTorch."},
     {"full limited=700 headroom=700",
      "Not the card, which had 700 MiB more: VRAMGC_HEADROOM kept that from the program."},
@@ -214,6 +232,7 @@ static const struct row notes[] = {
     {"live-now=4000 used-peak=7900",
      "3.8 GiB stayed idle now. The card was then not over 80 % full, so vramgc left it alone. With "
      "--lowvram idle memory goes back at once."},
+    {"full live-now=4000 used-now=7900 used-peak=7900", ""},
     {"live-now=4000 used-peak=7900 graphs", ""},
     {"live-now=4000 used-peak=7900 driver-pool",
      "3.8 GiB stayed idle now. The card was then not over 80 % full, so vramgc left it alone. With "
@@ -260,6 +279,7 @@ static const struct row notes[] = {
                               "most of decode (vae.py:12): the next job lacks that."},
     {"full left=2000:load", ""},
     {"full left=200:decode", ""},
+    {"full conf=expandable torch=2.13.0 other=6000 no-cache library=libc10_cuda.so", ""},
     {"rounded-peak=3000 locked-peak=3000 torch=2.9.1",
      "2.9 GiB of host memory were page-locked, all in powers of two: up to half of it may be "
      "PyTorch's rounding."},
