@@ -264,7 +264,7 @@ struct vramgc_refusal {
     uint32_t reported; /* enum vramgc_reported */
     uint32_t site;     /* 1 + index into sites[], 0: not known */
     uint32_t library;  /* index into libraries[]: whose most of other_bytes is, 0: nobody's */
-    uint32_t recorded; /* 1: autograd had recorded work of this thread */
+    uint32_t recorded; /* 1: autograd recorded this thread's work */
 };
 
 struct vramgc_mark {

@@ -229,8 +229,7 @@ static uint64_t lowest_between(const struct oom *oom, const struct vramgc_refusa
     return lowest;
 }
 
-/* An error that is handled keeps the tensors of all functions that it came through. They are those
- * of its function, or of its phase, but for what this try may have taken itself. */
+/* An error that is handled keeps the tensors of the functions that it came through. */
 static void find_failed(struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     const struct vramgc_owners *owners = &oom->device->owners_at_oom;

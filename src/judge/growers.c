@@ -37,7 +37,6 @@ bool site_loads(const struct vramgc_site *site) {
     return does;
 }
 
-/* Or of PEFT, which makes them. */
 static bool is_lora(const struct vramgc_site *site) {
     return strcmp(site->phase, "LoRA") == 0 || strncmp(site->file, "tuners/", 7) == 0 ||
            strcasestr(site->function, "lora") || strcasestr(site->file, "lora");

@@ -58,9 +58,8 @@ struct oom_part {
     uint64_t bytes;
 };
 
-/* Live memory when the work, or the load, that was refused memory began.
- * A function that loads, or one that it called, asked: what it has put on the card since it began,
- * and what it had put there before, which is still live. */
+/* Live memory when the work that was refused memory began. Where a function that loads, or one that
+ * it called, asked: what it has put there since, and what of its earlier loads is still live. */
 uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
                      const struct vramgc_refusal *refusal);
 bool site_loads(const struct vramgc_site *site);

@@ -34,6 +34,7 @@ static struct {
     struct lock lock; /* of who adds a site or a call */
     struct way ways[WAYS];
     char root[PATH_BYTES];      /* where the program was started */
+    bool (*records)(void);      /* c10::GradMode::is_enabled: this thread does */
     uint64_t (*recorded)(void); /* at::sequence_number::peek: of this thread, since it began */
 } self;
 CHILD_OPENS(self.lock);
@@ -196,12 +197,14 @@ void names_describe(uint32_t site, struct vramgc_action *action) {
 }
 
 bool names_recorded(void) {
-    return atomic_load(&names_on) && self.recorded && self.recorded() > 0;
+    return atomic_load(&names_on) && self.recorded && self.records() && self.recorded() > 0;
 }
 
 void names_begin(void) {
     char path[PATH_BYTES];
-    if (objects_path("libtorch_cpu.so", 0, path, sizeof path))
+    if (objects_path("libc10.so", 0, path, sizeof path))
+        *(void **)&self.records = real_in_object(path, "_ZN3c108GradMode10is_enabledEv");
+    if (self.records && objects_path("libtorch_cpu.so", 0, path, sizeof path))
         *(void **)&self.recorded = real_in_object(path, "_ZN2at15sequence_number4peekEv");
     if (!getcwd(self.root, sizeof self.root))
         *self.root = 0;

@@ -34,7 +34,7 @@ static inline uint32_t names_here(void) {
     return names_site(names_caller());
 }
 
-/* Autograd has recorded work of this thread: its results keep what led to them. */
+/* Autograd records this thread's work, and has: its results keep what led to them. */
 bool names_recorded(void);
 
 /* The function of a site that one of these told, and of the one that any thread told latest. */

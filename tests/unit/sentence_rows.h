@@ -18,7 +18,7 @@ struct row {
     "delete_adapter(), diffusers: delete_adapters())."
 #define GRADIENTS                                                                                  \
     "PyTorch records gradients, and each result keeps all steps that led to it: run the loop "     \
-    "under torch.inference_mode(). To train, detach() what you keep."
+    "under torch.inference_mode(), or torch.no_grad(). To train, detach() what you keep."
 #define HELD                                                                                       \
     "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
     "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
@@ -226,8 +226,8 @@ static const struct row todos[] = {
     {"limit", "Take that limit out (torch.cuda.set_per_process_memory_fraction)."},
     {"limit command=sdnext/webui.py", "Take that limit out (Memory limit)."},
     {"full grows=100", KEPT " Until then start the program anew now and then."},
-    {"full pile=20", KEPT " Until then start the program anew now and then. Is this a model that "
-                          "is being loaded? Then the card is too small for it."},
+    {"full pile=20",
+     "Is a model being loaded there? Then the card is too small for it. Else: " KEPT},
     {"full pile=20 grows=100", KEPT " Until then start the program anew now and then."},
     {"full request=9000",
      "Make image or batch smaller; tile the VAE; use attention in slices (SDPA, xformers)."},
