@@ -21,9 +21,6 @@
 #define PAUSE_NS   SECOND_NS
 #define LONGEST_NS (60 * SECOND_NS)
 
-/* How often the pace is looked at: a phase of an image, as sampling or decoding, lasts longer. */
-#define PACE_NS (100 * MILLISECOND_NS)
-
 /* An action that is not over yet. */
 struct burst {
     struct vramgc_action action; /* not over yet; kind 0: none */
@@ -37,8 +34,6 @@ struct decaying {
     struct lock lock; /* the bursts */
     struct burst bursts[VRAMGC_REASONS];
     _Atomic uint64_t flushed_bytes; /* given up by PyTorch because we had it, at most; to go yet */
-    _Atomic uint64_t pace_ns; /* lowvram: see policy_pace; looked at when, and the work till then */
-    uint64_t paced_ns, work_ns;
 };
 
 static struct {
@@ -56,9 +51,6 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
         .used_bytes = device_used_bytes(device) + device_over_bytes(device),
         .kept_bytes = figures.idle_bytes - figures.returned_bytes,
         .returned_bytes = figures.returned_bytes + figures.cached_bytes,
-        .live_bytes = minus_u64(figures.mapped_bytes, figures.idle_bytes),
-        .pace_ns =
-            atomic_load_explicit(&self.devices[device_index(device)].pace_ns, memory_order_relaxed),
     };
     struct policy_decay decay = policy_decay(&settings, &idle);
     return (struct decay_limits){
@@ -230,22 +222,8 @@ void decay_note_used(struct device *device) {
 
 /* --- our own thread --- */
 
-static void set_pace(struct device *device, struct vm *vm, uint64_t now_ns) {
-    struct decaying *decaying = &self.devices[device_index(device)];
-    uint64_t time_ns = now_ns - decaying->paced_ns;
-    if (!settings_options()->lowvram || time_ns < PACE_NS)
-        return;
-    struct policy_settings settings = settings_policy();
-    uint64_t work_ns = vm_figures(vm).work_ns, pace_ns = atomic_load(&decaying->pace_ns);
-    pace_ns = policy_pace(&settings, pace_ns, work_ns - decaying->work_ns, time_ns);
-    atomic_store(&decaying->pace_ns, pace_ns);
-    decaying->paced_ns = now_ns;
-    decaying->work_ns = work_ns;
-}
-
 /* 0: nothing gets too old. */
 static uint64_t step_pages(struct device *device, struct vm *vm, uint64_t now_ns) {
-    set_pace(device, vm, now_ns);
     struct decay_limits limits = limits_of(device, vm);
     if (vm_decay_due_ns(vm, &limits) <= now_ns) {
         decay_pages(device, vm, &limits, now_ns);

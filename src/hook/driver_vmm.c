@@ -26,7 +26,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     real_cuMemAddressReserve_t real = REAL(cuMemAddressReserve);
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemAddressReserve);
-    CUresult result = real ? real(p, n, align, hint, f) : MISSING_CUDA;
+    bool plain = allocator && outermost && p && !align && !hint && !f && start_recording();
+    unsigned engine = plain ? vhandle_address_again((uint64_t *)p, n) : VRAMGC_MAX_DEVICES;
+    bool again = engine < VRAMGC_MAX_DEVICES;
+    CUresult result = again ? CUDA_SUCCESS : real ? real(p, n, align, hint, f) : MISSING_CUDA;
     /* PyTorch has no other way where segments are expandable. Once. */
     if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         result = real(p, n, align, hint, f);
@@ -36,8 +39,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
         while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
             result = real(p, n, align, hint, f);
     }
-    if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n)) {
-        REAL(cuMemAddressFree)(*p, n);
+    if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n, engine)) {
+        struct book_range range = {*p, n, VRAMGC_MAX_DEVICES, engine};
+        if (vhandle_address_free(&range, n) == VM_RANGE_NOT_OURS)
+            REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;
     } else if (is_recorded(outermost, result)) {
         alloc_succeeded(CLASS_ADDRESS, *p, n, false);

@@ -98,52 +98,15 @@ static uint64_t above_threshold_bytes(const struct policy_settings *settings,
     return idle->total_bytes ? minus_u64(idle->used_bytes, at_bytes) : 0;
 }
 
-/* Where as much is idle as is live. With it SD 1.5 holds 1.09 of what is live. */
-static uint64_t usual_linger_ns(const struct policy_settings *settings) {
-    return settings->quiet_ns / POLICY_LINGER_PART;
-}
-
-static uint64_t linger(const struct policy_settings *settings, const struct policy_idle *idle) {
-    uint64_t idle_bytes = idle->kept_bytes + idle->returned_bytes;
-    if (idle->live_bytes <= idle_bytes / 4)
-        return 0;
-    if (!idle_bytes)
-        return settings->quiet_ns;
-    double times = (double)idle->live_bytes / (double)idle_bytes;
-    uint64_t linger_ns = times > POLICY_LINGER_PART
-                             ? settings->quiet_ns
-                             : (uint64_t)((double)usual_linger_ns(settings) * times);
-    return linger_ns;
-}
-
-uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, uint64_t work_ns,
-                     uint64_t time_ns) {
-    if (work_ns > time_ns / POLICY_MOST_WORK_PART)
-        return min_u64(max_u64(2 * pace_ns, usual_linger_ns(settings)), settings->quiet_ns);
-    if (work_ns >= time_ns / POLICY_MOST_WORK_PART / 2)
-        return pace_ns;
-    return pace_ns > usual_linger_ns(settings) ? pace_ns / 2 : 0;
-}
-
-/* 3 of 50 ms. With that the lab's loop and diffusers' sequential offload, which empty PyTorch's
- * cache all the time, hold no more than without us. With 10 ms sequential offload holds 1.12 times
- * as much, with 50 ms 1.3 times; with 2 ms it takes 5 % longer. Were it 0, sdxl_offload and flux
- * would take 5 to 10 % longer: our thread would unmap what the next model takes. */
-enum { RETAINED_PART = 16 };
-
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle) {
-    uint64_t given_up_ns = settings->quiet_ns / RETAINED_PART, linger_ns = linger(settings, idle);
+    uint64_t above_bytes = above_threshold_bytes(settings, idle);
     if (settings->lowvram)
-        return (struct policy_decay){
-            .kept_ns = max_u64(linger_ns, idle->pace_ns),
-            .kept_bytes = idle->kept_bytes,
-            .returned_ns = max_u64(linger_ns, min_u64(idle->pace_ns, given_up_ns)),
-        };
+        return (struct policy_decay){LOWVRAM_KEPT_NS, idle->kept_bytes, LOWVRAM_KEPT_NS};
     return (struct policy_decay){
         .kept_ns = settings->idle_most_ns,
-        .kept_bytes = minus_u64(above_threshold_bytes(settings, idle), idle->returned_bytes),
-        .returned_ns = given_up_ns,
+        .kept_bytes = minus_u64(above_bytes, idle->returned_bytes),
+        .returned_ns = above_bytes ? settings->quiet_ns : settings->idle_most_ns,
     };
 }
 

@@ -61,44 +61,32 @@ struct policy_reading {
     bool asked;                /* through the C API */
 };
 
-/* Mode compact: how old idle memory may get before it goes back. It needs no rest and no
- * hysteresis.
- *  - of what PyTorch has given up itself (empty_cache, a freed segment) as much goes as it has not
- *    needed for a sixteenth of quiet_ns; so all of it where PyTorch has neither taken nor given up
- *    memory for so long. (A web UI that moves one model to the host and loads the next needs it
- *    again at once: without that each move costs as many calls of the driver as the model has
- *    extents.)
- *  - what it keeps in its cache is left alone while the card is below the threshold. Above it, it
- *    goes once it has been idle for idle_most_ns, down to the threshold.
- *  - lowvram: all goes once it has been idle for a two hundredth of quiet_ns, if as much is idle as
- *    is live; longer the less it is, at most quiet_ns, and shorter the more it is; at once if it is
- *    four times as much. Where that takes too much of the time, later: see policy_pace. */
+/* Mode compact: how old idle memory may get before it goes back; where who needs it takes the
+ * newest first, old is what nobody needs. It needs no rest and no hysteresis.
+ *
+ *                                  below the threshold   above it           lowvram
+ *     PyTorch has returned it, or
+ *     it has lost its place        idle_most_ns          quiet_ns           LOWVRAM_KEPT_NS
+ *     it is in PyTorch's cache     for ever              idle_most_ns, and  LOWVRAM_KEPT_NS
+ *                                                        down to it
+ *
+ * A web UI that moves one model to the host and loads the next needs its memory again at once.
+ * Kept for 1 s only where nobody misses it, sequential offload has a tenth of the driver calls that
+ * PyTorch alone has; with 3 ms it had 1.6 times as many. A refused request, another program and a
+ * limit that was set take all at once. */
 struct policy_idle {
     uint64_t total_bytes, used_bytes; /* of the device; total 0: unknown */
     uint64_t kept_bytes;              /* idle, in PyTorch's cache */
     uint64_t returned_bytes;          /* idle, given up by PyTorch, or without a place */
-    uint64_t live_bytes;
-    uint64_t pace_ns; /* lowvram: see policy_pace */
 };
 
 struct policy_decay {
     uint64_t kept_ns, kept_bytes; /* how old, and how much of it goes */
-    uint64_t returned_ns;         /* for how long it was not needed */
+    uint64_t returned_ns;
 };
-#define POLICY_LINGER_PART 200 /* of quiet_ns: 250 us of 50 ms */
+#define LOWVRAM_KEPT_NS UINT64_C(4000000)
 struct policy_decay policy_decay(const struct policy_settings *settings,
                                  const struct policy_idle *idle);
-
-/* lowvram: no memory goes before it has been idle for so long, for as long as finding memory for
- * blocks and giving it back take more than a third of the time: it is what blocks need again. At
- * first a two hundredth of quiet_ns, then twice as long each time, a rest at most; and half as long
- * again once they take less than a sixth. 0: as policy_decay says. What PyTorch has given up never
- * waits for longer than without lowvram.
- * A third: SD 1.5 takes a tenth to a fifth, and holds 1.10 of what is live instead of 1.09;
- * sequential offload took half, and 1.4 times as long. (With a quarter SD 1.5 holds 1.15.) */
-#define POLICY_MOST_WORK_PART 3
-uint64_t policy_pace(const struct policy_settings *settings, uint64_t pace_ns, uint64_t work_ns,
-                     uint64_t time_ns);
 
 /* ComfyUI on native segments, with the threshold at 60 % so that it works above it: 63 reclaims in
  * 57 s made it 8 % slower, that is 40 to 70 ms each. One in sixteen seconds is less than 0.5 %. */

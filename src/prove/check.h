@@ -79,7 +79,7 @@ CUresult place_end(struct place *place);
 
 /* The rows of child.c; what each asks stands there. */
 typedef enum outcome check_function(struct text *said);
-check_function check_grain, check_content, check_translation, check_access, check_addresses,
-    check_kernels, check_copies, check_peers, check_event, check_context_event, check_stream_gone,
-    check_unmap_beside, check_map_beside, check_relaxed, check_release, check_full, check_soak,
-    check_soak_lowvram, check_soak_captures;
+check_function check_grain, check_content, check_large, check_translation, check_access,
+    check_addresses, check_kernels, check_copies, check_peers, check_event, check_context_event,
+    check_stream_gone, check_unmap_beside, check_map_beside, check_relaxed, check_release,
+    check_full, check_soak, check_soak_lowvram, check_soak_captures;

@@ -17,6 +17,8 @@ const struct check check_table[] = {
     {"grain", "pages of 2 MiB can be mapped, beside running kernels", .run = check_grain},
     {"kernels", "kernels write and compare what they are to", .run = check_kernels},
     {"content", "memory keeps its content when it is mapped elsewhere", .run = check_content},
+    {"large", "so does a large piece of it, as the engine has them on a roomy card",
+     .run = check_large},
     {"translation", "an address shows its new page at once, 200 times", .run = check_translation},
     {"access", "one cuMemSetAccess opens many handles, one cuMemUnmap ends them",
      .run = check_access},

@@ -31,25 +31,39 @@ enum outcome check_grain(struct text *said) {
     return CHECK_PASSED;
 }
 
-/* One handle at one address, then at another. */
-enum outcome check_content(struct text *said) {
-    struct place place;
+/* One handle of so many bytes at one address, then at another. */
+static enum outcome moves(struct text *said, size_t bytes) {
+    CUmemAllocationProp properties = place_properties();
     CUmemAccessDesc access = place_access();
-    CUdeviceptr other;
-    CALL(cuMemAddressReserve, &other, PAGE_BYTES, 0, 0, 0);
-    WORKS("mapping pages", place_make(&place, 1));
-    WORKS("a kernel", pattern_write(0, place.at, PAGE_BYTES, 77));
-    CALL(cuCtxSynchronize, );
-    CALL(cuMemUnmap, place.at, PAGE_BYTES);
-    CALL(cuMemMap, other, PAGE_BYTES, 0, place.handles[0], 0);
-    CALL(cuMemSetAccess, other, PAGE_BYTES, &access, 1);
-    WORKS("a kernel", pattern_check(0, other, PAGE_BYTES, 77));
-    PASS(check_patterns(said));
-    CALL(cuMemUnmap, other, PAGE_BYTES);
-    CALL(cuMemRelease, place.handles[0]);
-    CALL(cuMemAddressFree, other, PAGE_BYTES);
-    CALL(cuMemAddressFree, place.at, PAGE_BYTES);
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr at[2];
+    CALL(cuMemCreate, &handle, bytes, &properties, 0);
+    for (size_t i = 0; i < 2; i++) {
+        CALL(cuMemAddressReserve, &at[i], bytes, 0, 0, 0);
+        CALL(cuMemMap, at[i], bytes, 0, handle, 0);
+        CALL(cuMemSetAccess, at[i], bytes, &access, 1);
+        WORKS("a kernel",
+              i ? pattern_check(0, at[i], bytes, 77) : pattern_write(0, at[i], bytes, 77));
+        PASS(check_patterns(said));
+        CALL(cuMemUnmap, at[i], bytes);
+    }
+    CALL(cuMemRelease, handle);
+    for (size_t i = 0; i < 2; i++)
+        CALL(cuMemAddressFree, at[i], bytes);
     return CHECK_PASSED;
+}
+
+enum outcome check_content(struct text *said) {
+    return moves(said, PAGE_BYTES);
+}
+
+/* As large as the engine has them: two 256ths of the device, and 240 MiB, at most. */
+enum outcome check_large(struct text *said) {
+    size_t free_bytes, total_bytes;
+    CALL(cuMemGetInfo_v2, &free_bytes, &total_bytes);
+    size_t pages = min_u64(total_bytes / 128 / PAGE_BYTES, 120);
+    text_format(said, "of %zu MiB", pages * PAGE_BYTES >> 20);
+    return moves(said, pages * PAGE_BYTES);
 }
 
 /* The handles go round by one place; what each holds goes with it. */

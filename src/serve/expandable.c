@@ -231,6 +231,16 @@ CUresult vhandle_export(void) {
 
 /* --- ranges --- */
 
+unsigned vhandle_address_again(uint64_t *address, uint64_t bytes) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    struct vm *vm = device ? device_vm(device) : NULL;
+    uint64_t again = vm ? vm_range_revive(vm, bytes) : 0;
+    if (!again)
+        return VRAMGC_MAX_DEVICES;
+    *address = again;
+    return device_index(device);
+}
+
 enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes) {
     bool whole = recording_is_on() && bytes && range->bytes == bytes;
     struct vm *vm = whole ? device_vm_at(range->engine) : NULL;
@@ -266,12 +276,11 @@ CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
 }
 
 /* True: a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
-static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsigned *device) {
-    struct book_mapping mapping;
-    if (!recording_is_on() || !book_mapping_at(address, &mapping))
+static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm,
+                        struct book_mapping *first) {
+    if (!recording_is_on() || !book_mapping_at(address, first))
         return false;
-    *device = mapping.device;
-    *vm = book_is_row(address, bytes, mapping.device) ? device_vm_at(mapping.device) : NULL;
+    *vm = book_is_row(address, bytes, first->device) ? device_vm_at(first->device) : NULL;
     return true;
 }
 
@@ -280,8 +289,8 @@ static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm, unsign
  * with what was there. */
 bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct vm *vm;
-    unsigned device;
-    if (!begins_here(address, bytes, &vm, &device))
+    struct book_mapping first;
+    if (!begins_here(address, bytes, &vm, &first))
         return false;
     *result = CUDA_ERROR_INVALID_VALUE;
     if (!vm)
@@ -289,7 +298,7 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     struct book_unmapping unmapping = vmm_unmap_begin(address, bytes);
     if (vm_detach(vm, address, bytes)) {
         vmm_unmap_commit(&unmapping);
-        decay_note_given_up(device_if_ready(device));
+        decay_note_given_up(device_if_ready(first.device));
         *result = CUDA_SUCCESS;
     } else {
         vmm_unmap_abort(&unmapping);
@@ -309,12 +318,15 @@ static CUresult open_to_device(struct vm *vm, const CUmemAccessDesc *access, uns
 bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result) {
     struct vm *vm;
-    unsigned own = VRAMGC_MAX_DEVICES;
-    if (!begins_here(address, bytes, &vm, &own))
+    struct book_mapping first;
+    if (!begins_here(address, bytes, &vm, &first))
         return false;
     *result = vm && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
-        *result = open_to_device(vm, &access[i], own);
+        *result = open_to_device(vm, &access[i], first.device);
+    /* Of several steps the last is left to pages: another block may begin there, and stay. */
+    if (*result == CUDA_SUCCESS && !capture_active())
+        vm_prefill(vm, address, bytes > first.bytes ? bytes - first.bytes : bytes);
     return true;
 }
 

@@ -9,6 +9,10 @@
 #include "track/vmm.h"
 #include "vm/vm.h"
 
+/* The current device's engine has a range of that size that ended, with memory there: its number;
+ * VRAMGC_MAX_DEVICES: none has, and the driver is to be asked. */
+unsigned vhandle_address_again(uint64_t *address, uint64_t bytes);
+
 /* PyTorch's allocator frees a range of addresses, or the driver is to be asked. */
 enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes);
 

@@ -217,9 +217,9 @@ static bool add_to_heap(struct device *device, uint64_t address, uint64_t bytes)
     return added;
 }
 
-bool vmm_range_add(uint64_t address, uint64_t bytes) {
+bool vmm_range_add(uint64_t address, uint64_t bytes, unsigned engine) {
     struct device *device = recording_is_on() ? device_current() : NULL;
-    struct book_range range = {address, bytes, VRAMGC_MAX_DEVICES, VRAMGC_MAX_DEVICES};
+    struct book_range range = {address, bytes, VRAMGC_MAX_DEVICES, engine};
     if (!book_range_put(&range))
         return false;
     if (device && add_to_heap(device, address, bytes)) {

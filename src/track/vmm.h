@@ -31,8 +31,9 @@ void vmm_unmap_abort(const struct book_unmapping *unmapping);
 void vmm_unmap_commit(const struct book_unmapping *unmapping);
 
 /* PyTorch's allocator has reserved addresses for its expandable segments; others' reservations are
- * allocations of CLASS_ADDRESS only. False: no memory for the books, it must not be had. */
-bool vmm_range_add(uint64_t address, uint64_t bytes);
+ * allocations of CLASS_ADDRESS only. engine: as in the book. False: no memory for the books, it
+ * must not be had. */
+bool vmm_range_add(uint64_t address, uint64_t bytes, unsigned engine);
 
 /* Taken out before cuMemAddressFree, and put back should the driver refuse. */
 struct book_range vmm_range_free_begin(uint64_t address);

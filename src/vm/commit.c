@@ -6,7 +6,8 @@
  * into, nor have behind it. All other pages are single. So whatever goes first, a block that stays
  * keeps its own pages and nothing else. An idle extent that a block would use in part only is
  * replaced by pages; where the GPU is not past it, it stays as it is, for the block does not wait
- * for that. */
+ * for that. While the card is roomy one of 20 MiB stays anyhow, as PyTorch alone would have it, and
+ * memory comes before blocks do. */
 #include "vm/vm_internal.h"
 
 #include "base/debug.h"
@@ -26,6 +27,7 @@ struct block {
     size_t next;                   /* the page that is looked at next */
     size_t missing;                /* pages that it lacks still */
     size_t largest;                /* pages of the largest extent that it may get */
+    bool prefilled;                /* no block yet: nothing is waited for, or given up */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -75,7 +77,7 @@ static size_t missing_run(const struct block *block, size_t most, size_t end) {
 static size_t extent_for(const struct block *block) {
     bool inner = block->next >= block->inner_first;
     size_t end = block->inner_end;
-    return max_u64(inner ? missing_run(block, block->largest, end) : 0, 1);
+    return max_u64(inner ? extent_within(missing_run(block, block->largest, end)) : 0, 1);
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
@@ -109,8 +111,8 @@ static struct extent claim_extent(struct vm *vm, struct block *block) {
 static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     block->missing = max_u64(block->missing, extent->npages); /* some were BUSY when counted */
     if (!extent->handle)
-        extent->handle =
-            extent->npages > 1 ? vm_take_new(vm, extent->npages) : vm_find_page(vm, block->missing);
+        extent->handle = extent->npages > 1 || block->prefilled ? vm_take_new(vm, extent->npages)
+                                                                : vm_find_page(vm, block->missing);
     bool filled = extent->handle &&
                   vm_granted(REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES,
                                             0, vm_real_handle(extent->handle), 0));
@@ -146,9 +148,9 @@ static size_t count_missing(struct vm *vm, const struct block *block) {
     return missing;
 }
 
-static size_t largest_extent(const struct room *room) {
+static size_t largest_extent(const struct room *room, bool prefilled) {
     uint64_t part = max_u64(room->total_bytes / DEVICE_PART / PAGE_BYTES, 1);
-    return min_u64(LARGEST_EXTENT, part);
+    return min_u64(prefilled ? LARGEST_ROOMY : LARGEST_EXTENT, prefilled ? 2 * part : part);
 }
 
 /* More would be physical than PyTorch has reserved, though it has returned some. */
@@ -166,18 +168,11 @@ static bool would_exceed(struct vm *vm, size_t wanted) {
  * this very thread. */
 static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, MEMINFO_KNOWN);
-    block->largest = largest_extent(&room);
+    block->largest = largest_extent(&room, block->prefilled);
     lock_take(&vm->lock);
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);
-    uint64_t now_ns = clock_ns();
-    size_t returned = vm_decommit_fenced(vm, IDLE_RETURNED, wanted);
-    if (returned || wanted < block->missing) {
-        lock_take(&vm->lock);
-        vm_note_move(vm, now_ns);
-        lock_give(&vm->lock);
-    }
-    wanted = minus_u64(wanted, returned);
+    wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_RETURNED, wanted));
     size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_KEPT, above));
     if (would_exceed(vm, wanted) && vm_fence_wait_returned(vm))
@@ -332,16 +327,18 @@ static bool mark_live(struct vm *vm, const struct block *block) {
 }
 
 /* The lock is held. */
-static bool uses_parts(const struct block *block) {
+static bool uses_parts(const struct vm *vm, const struct block *block) {
     bool any = false;
-    for (size_t i = 0; i < ENDS; i++)
-        any = any || is_partly_used(block, extent_at(block, i));
+    for (size_t i = 0; i < ENDS; i++) {
+        const struct page *lead = extent_at(block, i);
+        any = any || (is_partly_used(block, lead) &&
+                      (page_npages(lead) > LARGEST_EXTENT || !vm_is_roomy(vm)));
+    }
     return any;
 }
 
 /* For the few blocks that lack something. */
 static bool complete(struct vm *vm, struct block *block, bool partly, bool there, bool pin) {
-    uint64_t start_ns = clock_ns();
     CUstreamCaptureMode before = capture_mode_relax();
     if (partly) {
         replace_partly_used(vm, block);
@@ -353,7 +350,6 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
     if (!done || pin || block->guard)
         end_use(vm, block, done, pin);
     capture_mode_set(before);
-    vm_worked(vm, start_ns);
     return done;
 }
 
@@ -365,7 +361,7 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     bool partly = false, there = true;
     if (segment) {
         block = block_at(segment, address, bytes);
-        partly = uses_parts(&block);
+        partly = uses_parts(vm, &block);
         there = partly || mark_live(vm, &block);
         if (there && !partly)
             note_droppable(&block);
@@ -374,6 +370,44 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     if (!segment || LIKELY(!partly && there && !pin))
         return true;
     return complete(vm, &block, partly, there, pin);
+}
+
+/* --- memory before its blocks --- */
+
+/* A block that ends right before it may stay, with its guard. The lock is held. */
+static struct block block_over(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    struct block block = {.segment = segment, .address = address, .bytes = bytes};
+    block.first = block.next = block.inner_first = page_table_first(segment, address);
+    block.inner_first += segment->pages[block.first].guards > 0;
+    block.end = block.live_end = block.inner_end = block.first + bytes / PAGE_BYTES;
+    block.prefilled = true;
+    return block;
+}
+
+/* Where something is refused the rest is left to the blocks. */
+static void prefill(struct vm *vm, struct block *block) {
+    CUstreamCaptureMode before = capture_mode_relax();
+    block->missing = count_missing(vm, block);
+    use_idle(vm, block);
+    if (!map_extents(vm, block) || !open_pages(vm, block))
+        vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
+    capture_mode_set(before);
+}
+
+void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes) {
+    struct room room = vm_room(vm, MEMINFO_KNOWN);
+    uint64_t now_ns = clock_ns();
+    if (!room_is_ample(vm, &room, bytes / PAGE_BYTES))
+        return;
+    lock_take(&vm->lock);
+    vm_set_clock(vm, now_ns);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    struct block block = block_over(segment, address, bytes);
+    bool there = mark_live(vm, &block);
+    lock_give(&vm->lock);
+    if (!there)
+        prefill(vm, &block);
+    end_use(vm, &block, false, false);
 }
 
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {

@@ -14,7 +14,7 @@ static size_t decommit_batch(struct vm *vm, const struct victims *victims, size_
 }
 
 size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
-    struct victims victims = {.list = list, .want = want, .idle_since_ns = UINT64_MAX};
+    struct victims victims = {list, want, .idle_since_ns = UINT64_MAX, .newest_first = true};
     size_t done = 0;
     vm_spill_reclaim(vm);
     while (victims.want) {
@@ -211,39 +211,12 @@ static uint64_t after(uint64_t since_ns, uint64_t idle_ns) {
 
 uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
     lock_take(&vm->lock);
-    const struct page_table *table = &vm->table;
-    uint64_t kept = page_table_idle_since_ns(table, IDLE_KEPT);
-    uint64_t returned = page_table_idle_since_ns(table, IDLE_RETURNED);
-    uint64_t cached = vm_cache_since_ns(vm);
-    uint64_t since_ns = min_u64(max_u64(returned, vm->looked_ns), cached);
-    if (since_ns != UINT64_MAX)
-        since_ns = min_u64(since_ns, vm->moved_ns);
+    uint64_t kept_ns = page_table_idle_since_ns(&vm->table, IDLE_KEPT);
+    uint64_t returned_ns = page_table_idle_since_ns(&vm->table, IDLE_RETURNED);
+    uint64_t cached_ns = vm_cache_since_ns(vm);
     lock_give(&vm->lock);
-    uint64_t due_ns = after(since_ns, limits->returned_ns);
-    return limits->kept_bytes ? min_u64(due_ns, after(kept, limits->kept_ns)) : due_ns;
-}
-
-/* How many pages are too much. */
-struct excess {
-    size_t returned, cached;
-};
-
-/* Reuse is oldest first, so age says nothing about need. Release as many pages as stayed idle
- * through a whole interval. */
-static struct excess too_much(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
-    struct excess excess = {0};
-    lock_take(&vm->lock);
-    bool quiet = after(vm->moved_ns, limits->returned_ns) <= now_ns;
-    excess.cached =
-        vm_cache_pages_since(vm, quiet ? now_ns : minus_u64(now_ns, limits->returned_ns));
-    if (quiet || after(vm->looked_ns, limits->returned_ns) <= now_ns) {
-        excess.returned = page_table_unneeded(&vm->table);
-        vm->looked_ns = now_ns;
-    }
-    if (quiet)
-        excess.returned = SIZE_MAX;
-    lock_give(&vm->lock);
-    return excess;
+    uint64_t due_ns = after(min_u64(returned_ns, cached_ns), limits->returned_ns);
+    return limits->kept_bytes ? min_u64(due_ns, after(kept_ns, limits->kept_ns)) : due_ns;
 }
 
 /* One batch of that list, of what is too old; what loses its place goes to the driver. Returns the
@@ -255,17 +228,23 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
     return vm_cache_decay(vm, unmapped);
 }
 
+static size_t decay_cached(struct vm *vm, uint64_t since_ns) {
+    lock_take(&vm->lock);
+    size_t pages = vm_cache_pages_since(vm, since_ns);
+    lock_give(&vm->lock);
+    return vm_cache_decay(vm, pages);
+}
+
 /* Pages that PyTorch has returned go before those in its cache. */
 static struct decayed decay_all(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
-    struct excess much = too_much(vm, limits, now_ns);
     uint64_t kept_since = minus_u64(now_ns, limits->kept_ns);
+    uint64_t returned_since = minus_u64(now_ns, limits->returned_ns);
     size_t most = limits->kept_bytes / PAGE_BYTES + (limits->kept_bytes % PAGE_BYTES > 0);
-    size_t cached = vm_cache_decay(vm, much.cached), returned = 0, kept = 0, batch;
+    size_t cached = decay_cached(vm, returned_since), returned = 0, kept = 0, batch;
     vm_fence_poll(vm, true);
     struct batches batches = {clock_ns(), FIRST};
     do {
-        batch = decay_batch(vm, IDLE_RETURNED, now_ns, minus_u64(much.returned, returned),
-                            batches.extents);
+        batch = decay_batch(vm, IDLE_RETURNED, returned_since, SIZE_MAX, batches.extents);
         returned += batch;
         if (!batch) {
             batch = decay_batch(vm, IDLE_KEPT, kept_since, minus_u64(most, kept), batches.extents);
@@ -280,10 +259,8 @@ static struct decayed decay_all(struct vm *vm, const struct decay_limits *limits
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     if (vm_decay_due_ns(vm, limits) > now_ns)
         return (struct decayed){0};
-    uint64_t start_ns = clock_ns();
     CUstreamCaptureMode before = capture_mode_relax();
     struct decayed gone = decay_all(vm, limits, now_ns);
     capture_mode_set(before);
-    vm_worked(vm, start_ns);
     return gone;
 }

@@ -59,7 +59,7 @@ uint64_t vm_idle_bytes(struct vm *vm) {
 void vm_trim(struct vm *vm) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm_note_move(vm, now_ns);
+    vm_set_clock(vm, now_ns);
     page_table_return_uncounted(&vm->table);
     lock_give(&vm->lock);
 }
@@ -85,7 +85,6 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
     figures.may_spill_bytes = vm->host.room * PAGE_BYTES;
     figures.spilled_ns = vm_spilled_ns(vm);
-    figures.work_ns = atomic_load_explicit(&vm->work_ns, memory_order_relaxed);
     figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
     lock_give(&vm->lock);
     return figures;
@@ -150,17 +149,13 @@ void vm_sweep(struct vm *vm) {
     }
 }
 
-/* --- returned segments --- */
+/* --- returned segments, and ranges --- */
 
-/* Work of a new owner on the same stream comes after that of the old one, if there is no other
- * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
-static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
+static uint64_t revive(struct vm *vm, const struct revival *revival) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm_note_move(vm, now_ns);
-    bool in_order =
-        stream != STREAM_PER_THREAD && !vm->streams.sync_context && vm->streams.count <= 1;
-    struct page_segment *segment = page_table_revive(&vm->table, bytes, stream, in_order);
+    vm_set_clock(vm, now_ns);
+    struct page_segment *segment = page_table_revive(&vm->table, revival);
     uint64_t address = segment ? segment->address : 0;
     vm->figures.revived += address != 0;
     lock_give(&vm->lock);
@@ -168,15 +163,24 @@ static uint64_t revive(struct vm *vm, uint64_t bytes, uint64_t stream) {
 }
 
 /* Another stream's may do if the GPU has finished with it. */
-static uint64_t revive_fenced(struct vm *vm, uint64_t bytes, uint64_t stream) {
-    uint64_t address = revive(vm, bytes, stream);
+static uint64_t revive_fenced(struct vm *vm, const struct revival *revival) {
+    uint64_t address = revive(vm, revival);
     lock_take(&vm->lock);
     bool others = vm->table.returned_count > 0;
     lock_give(&vm->lock);
     if (address || !others)
         return address;
     vm_fence_poll(vm, false);
-    return revive(vm, bytes, stream);
+    return revive(vm, revival);
+}
+
+/* Work of a new owner on the same stream comes after that of the old one, if there is no other
+ * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
+static bool in_order(struct vm *vm, uint64_t stream) {
+    lock_take(&vm->lock);
+    bool one = !vm->streams.sync_context && vm->streams.count <= 1;
+    lock_give(&vm->lock);
+    return one && stream != STREAM_PER_THREAD;
 }
 
 /* --- segments --- */
@@ -206,7 +210,8 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     vm_sweep(vm);
     vm_stream_add(vm, stream);
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t address = revive_fenced(vm, bytes, stream);
+    struct revival revival = {bytes, stream, .in_order = in_order(vm, stream)};
+    uint64_t address = revive_fenced(vm, &revival);
     if (!address)
         address = reserve(vm, bytes, stream);
     capture_mode_set(before);
@@ -216,7 +221,7 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
 bool vm_unreserve(struct vm *vm, uint64_t address) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm_note_move(vm, now_ns);
+    vm_set_clock(vm, now_ns);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool ours = segment && !segment->range && segment->address == address && !segment->ended;
     if (ours)
@@ -234,6 +239,14 @@ bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted)
     bool added = page_table_add_range(&vm->table, address, bytes, counted) != NULL;
     lock_give(&vm->lock);
     return added;
+}
+
+uint64_t vm_range_revive(struct vm *vm, uint64_t bytes) {
+    struct revival revival = {.bytes = bytes, .range = true};
+    CUstreamCaptureMode before = capture_mode_relax();
+    uint64_t address = revive_fenced(vm, &revival);
+    capture_mode_set(before);
+    return address;
 }
 
 bool vm_range_prepare(struct vm *vm, uint64_t bytes) {
@@ -293,7 +306,7 @@ static struct part part_at(struct vm *vm, uint64_t address, uint64_t bytes) {
 static bool change_part(struct vm *vm, uint64_t address, uint64_t bytes, bool attach) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm_note_move(vm, now_ns);
+    vm_set_clock(vm, now_ns);
     struct part part = part_at(vm, address, bytes);
     bool changed = part.segment && (attach ? page_table_attach : page_table_detach)(
                                        &vm->table, part.segment, part.first, part.count);

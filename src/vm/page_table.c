@@ -163,7 +163,6 @@ static void unlist(struct page_table *table, struct page *page) {
     *(page->older ? &page->older->newer : &list->oldest) = page->newer;
     *(page->newer ? &page->newer->older : &list->newest) = page->older;
     table->idle_pages[page->idle] -= page->npages;
-    table->unneeded_pages = min_u64(table->unneeded_pages, table->idle_pages[IDLE_RETURNED]);
     page->older = page->newer = NULL;
     page->idle = IDLE_NOT;
 }
@@ -412,21 +411,23 @@ void page_table_end(struct page_table *table, struct page_segment *segment) {
 }
 
 static bool can_revive(const struct page_table *table, const struct page_segment *segment,
-                       uint64_t stream, bool in_order) {
-    return (in_order && segment->stream == stream) || segment->end_epoch <= table->fenced_epoch;
+                       const struct revival *revival) {
+    bool same = revival->in_order && segment->stream == revival->stream;
+    return segment->range == revival->range && segment->bytes == revival->bytes &&
+           segment->counted && (same || segment->end_epoch <= table->fenced_epoch);
 }
 
-struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
-                                       bool in_order) {
+struct page_segment *page_table_revive(struct page_table *table, const struct revival *revival) {
     struct page_segment *segment = table->returned_newest;
-    while (segment && (segment->range || segment->bytes != bytes ||
-                       !can_revive(table, segment, stream, in_order)))
+    while (segment && !can_revive(table, segment, revival))
         segment = segment->older;
     if (!segment)
         return NULL;
     unlist_returned(table, segment);
     segment->ended = false;
-    segment->stream = stream;
+    segment->stream = revival->stream;
+    if (segment->range)
+        return segment; /* nothing of it is attached */
     relist_idle(table, segment, 0, segment->page_count);
     count_attached(table, segment, (int64_t)segment->page_count);
     return segment;

@@ -7,15 +7,25 @@
 
 #include "base/base.h"
 
-/* An extent is physical memory in one piece: of at most 20 MiB, as PyTorch's own expandable
- * segments take it. With larger ones a model that is moved where large blocks have been meets idle
- * extents that are larger than it may share, and all of these are replaced. */
-enum { LARGEST_EXTENT = 10, EXTENT_SIZES = LARGEST_EXTENT };
+/* An extent is physical memory in one piece: of 2 to 20 MiB, as PyTorch's own expandable segments
+ * take it, or of a multiple of 20 MiB where the card is roomy (room.c). Where it is not, a model
+ * that is moved where large blocks have been would meet idle extents that are larger than it may
+ * share, and all of these would be replaced. */
+enum {
+    LARGEST_EXTENT = 10,
+    LARGEST_ROOMY = 12 * LARGEST_EXTENT,
+    EXTENT_SIZES = LARGEST_EXTENT + LARGEST_ROOMY / LARGEST_EXTENT - 1
+};
 static inline size_t extent_npages(size_t size) {
-    return size + 1;
+    return size < LARGEST_EXTENT ? size + 1 : (size - LARGEST_EXTENT + 2) * LARGEST_EXTENT;
 }
 static inline size_t extent_size_index(size_t npages) {
-    return npages - 1;
+    return npages <= LARGEST_EXTENT ? npages - 1 : npages / LARGEST_EXTENT + LARGEST_EXTENT - 2;
+}
+
+/* The largest extent of at most so many pages. */
+static inline size_t extent_within(size_t npages) {
+    return npages <= LARGEST_EXTENT ? npages : npages - npages % LARGEST_EXTENT;
 }
 
 /* BUSY: some thread is mapping or unmapping it outside the lock; no other may touch it. */
@@ -77,7 +87,6 @@ struct page_table {
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
-    uint64_t unneeded_pages; /* returned, of which so many were idle ever since the latest look */
 };
 
 /* Makes sure of the books for one more segment or range of so many bytes. False: no memory. */
@@ -157,11 +166,14 @@ void page_table_pin_live(struct page_table *table);
  * mapped is returned, whatever lived in it or pinned it, until its last page has gone. */
 void page_table_end(struct page_table *table, struct page_segment *segment);
 
-/* A returned segment (no range) of that size is its owner's again, with what is mapped there: the
+/* A returned segment, or range, of that size is its owner's again, with what is mapped there: the
  * one that ended last of those of the same stream, if `in_order` (work of the new owner comes after
  * that of the old one), else one that the GPU has finished with. NULL: none. */
-struct page_segment *page_table_revive(struct page_table *table, uint64_t bytes, uint64_t stream,
-                                       bool in_order);
+struct revival {
+    uint64_t bytes, stream;
+    bool range, in_order;
+};
+struct page_segment *page_table_revive(struct page_table *table, const struct revival *revival);
 
 /* Idle pages in ranges that do not count are returned. */
 void page_table_return_uncounted(struct page_table *table);
@@ -200,11 +212,14 @@ struct victims {
     enum page_idle list;
     size_t want;
     uint64_t idle_since_ns;
+    bool newest_first;
 };
 
 /* Takes at most `room` of them, with which the GPU has finished; they become BUSY and leave their
- * list. Longest idle first among the extents that are not larger than what is still wanted; of
- * those idle for equally long the largest. Only where that does not make up for `want` one larger
+ * list. Longest idle first, or least long, among the extents that are not larger than what is still
+ * wanted; of those idle for equally long the largest. (What is idle for longest a loop wants next:
+ * for a block the newest goes, which meets as few of the next job's pages as an oracle would, in
+ * recorded runs of Flux.) Only where that does not make up for `want` one larger
  * extent is taken, and then what it makes superfluous stays: without any of those taken the others
  * would not do. Returns how many extents. */
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
@@ -222,10 +237,6 @@ bool page_table_try_victim(struct page_table *table, struct page *page);
 /* When the extent of that list that has been idle for longest became so; UINT64_MAX: it is empty.
  */
 uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle list);
-
-/* Looks at what is returned: returns how many pages of it no block has needed since the latest
- * look, whichever they are. */
-size_t page_table_unneeded(struct page_table *table);
 
 /* All invariants, counted anew; for tests. */
 bool page_table_is_valid(const struct page_table *table);

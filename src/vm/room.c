@@ -76,6 +76,21 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     return minus_u64(card_at_threshold(vm->threshold_percent, room->total_bytes), used_bytes);
 }
 
+/* What is left above it keeps memory in pages, which fit where whole ranges do not: beside blocks
+ * that stay as many fit as alone or more, in each of seven patterns of the lab (survivors). */
+enum { ROOMY_PERCENT = 90 };
+
+bool room_is_ample(const struct vm *vm, const struct room *room, size_t pages) {
+    uint64_t free_bytes = minus_u64(room->free_bytes, pages * PAGE_BYTES);
+    return !vm->lowvram &&
+           room->total_bytes - free_bytes < card_at_threshold(ROOMY_PERCENT, room->total_bytes);
+}
+
+bool vm_is_roomy(const struct vm *vm) {
+    struct room room = room_now(vm);
+    return room_is_ample(vm, &room, 0);
+}
+
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused
  * blocks out again. */
 static uint64_t free_as_reserved(const struct vm *vm, int64_t spare_bytes) {

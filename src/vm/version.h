@@ -3,4 +3,4 @@
  * new of it, and for nothing else: each change asks every user for a new proof. */
 #pragma once
 
-enum { VM_VERSION = 1 };
+enum { VM_VERSION = 2 };

@@ -2,9 +2,10 @@
  * table is. */
 #include "vm/page_table.h"
 
-/* The extents chosen so far, and the next of each size, longest idle first. */
+/* The extents chosen so far, and the next of each size. */
 struct choice {
     uint64_t epoch, idle_since_ns; /* only what has been idle since both */
+    bool newest_first;
     struct page **out;
     size_t count;
     size_t left; /* pages still wanted */
@@ -12,30 +13,41 @@ struct choice {
     size_t taken[EXTENT_SIZES];
 };
 
-/* The first from the page on that may go; NULL: none. */
+static bool may_go(const struct choice *choice, const struct page *page) {
+    return !page->opening && page->idle_epoch <= choice->epoch &&
+           page->idle_ns <= choice->idle_since_ns;
+}
+
+static struct page *next_in_turn(const struct choice *choice, const struct page *page) {
+    return choice->newest_first ? page->older : page->newer;
+}
+
+/* The first from the page on that may go; NULL: none. What is newer than one that may not go for
+ * its age may not either. */
 static struct page *ready(const struct choice *choice, struct page *page) {
-    while (page && page->opening)
-        page = page->newer;
-    bool may_go =
-        page && page->idle_epoch <= choice->epoch && page->idle_ns <= choice->idle_since_ns;
-    return may_go ? page : NULL;
+    while (page && !may_go(choice, page) && (choice->newest_first || page->opening))
+        page = next_in_turn(choice, page);
+    return page && may_go(choice, page) ? page : NULL;
 }
 
 static void take_next(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
     choice->taken[size]++;
-    choice->next[size] = ready(choice, page->newer);
+    choice->next[size] = ready(choice, next_in_turn(choice, page));
 }
 
-/* The size of the extent idle for longest that is not larger than what is wanted; EXTENT_SIZES:
- * none. */
-static size_t longest_idle(const struct choice *choice) {
+static bool comes_before(const struct choice *choice, const struct page *a, const struct page *b) {
+    return choice->newest_first ? a->idle_epoch > b->idle_epoch : a->idle_epoch < b->idle_epoch;
+}
+
+/* The size of the extent whose turn it is, not larger than what is wanted; EXTENT_SIZES: none. */
+static size_t next_size(const struct choice *choice) {
     size_t best = EXTENT_SIZES;
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
         const struct page *page = choice->next[size];
         if (page && page->npages <= choice->left &&
-            (best == EXTENT_SIZES || page->idle_epoch < choice->next[best]->idle_epoch))
+            (best == EXTENT_SIZES || comes_before(choice, page, choice->next[best])))
             best = size;
     }
     return best;
@@ -91,12 +103,15 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
                           struct page **out, size_t room) {
     struct choice choice = {.epoch = table->fenced_epoch,
                             .idle_since_ns = victims->idle_since_ns,
+                            .newest_first = victims->newest_first,
                             .out = out,
                             .left = victims->want};
     size_t size;
-    for (size_t i = 0; i < EXTENT_SIZES; i++)
-        choice.next[i] = ready(&choice, table->idle[victims->list][i].oldest);
-    while (choice.left && choice.count < room && (size = longest_idle(&choice)) < EXTENT_SIZES) {
+    for (size_t i = 0; i < EXTENT_SIZES; i++) {
+        const struct page_list *list = &table->idle[victims->list][i];
+        choice.next[i] = ready(&choice, choice.newest_first ? list->newest : list->oldest);
+    }
+    while (choice.left && choice.count < room && (size = next_size(&choice)) < EXTENT_SIZES) {
         choice.left -= extent_npages(size);
         take_next(&choice, size);
     }
@@ -121,10 +136,4 @@ uint64_t page_table_idle_since_ns(const struct page_table *table, enum page_idle
         if (table->idle[list][size].oldest)
             since_ns = min_u64(since_ns, table->idle[list][size].oldest->idle_ns);
     return since_ns;
-}
-
-size_t page_table_unneeded(struct page_table *table) {
-    size_t pages = table->unneeded_pages;
-    table->unneeded_pages = table->idle_pages[IDLE_RETURNED];
-    return pages;
 }

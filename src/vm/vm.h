@@ -49,7 +49,6 @@ struct vm_figures {
                                   for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
     uint64_t calls;   /* of the driver for all that, for addresses and for access */
-    uint64_t work_ns; /* how long threads had to find what blocks lacked, and to give back */
     uint64_t waits;   /* fences that had to wait */
     uint64_t revived; /* segments that came back without the driver */
     uint64_t spilled_bytes, may_spill_bytes; /* of mapped_bytes: in host memory; and at most */
@@ -89,6 +88,10 @@ bool vm_unreserve(struct vm *vm, uint64_t address);
  * takes it for its own); that of a stream-ordered pool does not. address and bytes are multiples of
  * 2 MiB. False: no memory for the books, or it overlaps what is ours already. */
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted);
+
+/* The address of a range of that size that has ended, with what is mapped there: it has not ended
+ * any more. 0: none with which the GPU has finished. */
+uint64_t vm_range_revive(struct vm *vm, uint64_t bytes);
 
 /* Makes sure of the books for one more range of that size, so that vm_range_add cannot fail for
  * want of them. False: there is no memory for that. */
@@ -150,6 +153,11 @@ uint64_t vm_fenced_epoch(struct vm *vm);
  * attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
+/* All of [address, +bytes) is attached, and nothing lives there: where the card is roomy it gets
+ * memory before its blocks come, in as few pieces as it can be had in. Where that fails they get
+ * it. Never during a capture. The device's context is current. */
+void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes);
+
 /* The driver's answer when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
  * what means something else and is to be passed on as it is. */
 int vm_refusal(void);
@@ -193,9 +201,7 @@ void vm_trim(struct vm *vm);
 struct decay_limits {
     uint64_t kept_ns;     /* what PyTorch's allocator keeps in its cache: idle for so long, */
     uint64_t kept_bytes;  /* and at most so much of it goes */
-    uint64_t returned_ns; /* what PyTorch has returned: as much as it has not needed for so long;
-                             and handles cached for so long. All of it, where PyTorch has neither
-                             taken nor returned memory for so long */
+    uint64_t returned_ns; /* what PyTorch has returned: idle for so long; and cached handles */
 };
 
 /* When the next memory gets too old; UINT64_MAX: none does. Calls no driver. */

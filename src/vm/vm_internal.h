@@ -103,14 +103,11 @@ struct vm {
     struct streams streams;
     struct peers peers;
     struct vm_figures figures;
-    uint64_t looked_ns;       /* when what is returned was last looked at: page_table_unneeded */
-    uint64_t moved_ns;        /* when PyTorch last returned memory, or took such memory again */
     size_t in_flight;         /* pages losing their place, or on their way to the driver */
     uint64_t landed;          /* how often one has arrived */
     struct bell arrived;      /* a page is BUSY no more, or memory has come back */
     size_t opening;           /* pages that must stay because another device is being let in */
     _Atomic uint64_t changes; /* see vm_changes */
-    _Atomic uint64_t work_ns; /* what blocks lacked was found, and what was idle given back */
     _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
     struct fence fence;
     struct {
@@ -119,13 +116,9 @@ struct vm {
     } returned; /* when PyTorch last did so by a cudaFree */
 };
 
-/* The clock goes on; and PyTorch takes memory or returns it. The lock is held. */
+/* The clock goes on. The lock is held. */
 static inline void vm_set_clock(struct vm *vm, uint64_t now_ns) {
     vm->table.now_ns = max_u64(vm->table.now_ns, now_ns);
-}
-static inline void vm_note_move(struct vm *vm, uint64_t now_ns) {
-    vm_set_clock(vm, now_ns);
-    vm->moved_ns = vm->table.now_ns;
 }
 
 /* The lock is held. */
@@ -135,10 +128,6 @@ static inline size_t vm_idle_pages(const struct vm *vm) {
 
 static inline void vm_called(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->calls, 1, memory_order_relaxed);
-}
-
-static inline void vm_worked(struct vm *vm, uint64_t since_ns) {
-    atomic_fetch_add_explicit(&vm->work_ns, clock_ns() - since_ns, memory_order_relaxed);
 }
 
 static inline uint64_t vm_read(struct vm *vm, const uint64_t *value) {
@@ -210,6 +199,11 @@ struct room vm_room(struct vm *vm, enum meminfo_need need);
 
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
+
+/* With so many pages more there is still room: memory then comes in large pieces, and before it is
+ * needed. */
+bool room_is_ample(const struct vm *vm, const struct room *room, size_t pages);
+bool vm_is_roomy(const struct vm *vm); /* now; the lock is held */
 
 /* Before the first: books for all that a device has. False: there is no memory for them. */
 bool vm_cache_open(struct vm *vm);

@@ -11,7 +11,7 @@ mutants-library: $(MUTANTS)/stamp
 	@$(MAKE) --no-print-directory BUILD=build/mutants SRC=$(MUTANTS) CPPFLAGS=-Itests/mutants build/mutants/libvramgc.so build/mutants/vramgc
 
 # A unit test of the copy.
-MUTANT_UNITS := $(patsubst %,build/mutants/unit/test_%,policy policy_decay soft_oom)
+MUTANT_UNITS := $(patsubst %,build/mutants/unit/test_%,policy policy_decay page_rules)
 $(MUTANT_UNITS): build/mutants/unit/test_%: tests/unit/test_%.c $(MUTANTS)/stamp
 	@mkdir -p $(@D)
 	@$(CC) -I$(MUTANTS) -Itests/mutants -Itests/unit $(CPPFLAGS) $(CFLAGS) $< $(UNIT_$*:src/%=$(MUTANTS)/%) -lcmocka -o $@

@@ -232,7 +232,7 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 
 @test "one screen: how many passed, what failed and what was seen, what that means, what to type next" {
     prove --mem 2GiB -- --quick
-    [[ $output == *$'RESULT   14 of 14 tests passed. 2 more do not apply here.\nMEANS    Mode auto is compact on this card'* ]]
+    [[ $output == *$'RESULT   15 of 15 tests passed. 2 more do not apply here.\nMEANS    Mode auto is compact on this card'* ]]
     [[ $output == *$'\nNEXT     vramgc run ./webui.sh\n'* && $output != *FAILED* && $output != *translation* ]]
     [ "$(wc -l <<<"$output")" -le 12 ]
     SIMGPU_CHEAT=early_event prove --mem 2GiB -- --quick
@@ -248,7 +248,7 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 @test "on a terminal one line tells which test runs, and is gone at the end" {
     command -v script >/dev/null || skip "SKIPPED: no script (util-linux)"
     script -qec 'tests/on_card --mem 2GiB -- build/vramgc prove --quick' "$BATS_TEST_TMPDIR/typescript" </dev/null >"$BATS_TEST_TMPDIR/out"
-    grep -q $'\r  test 4: an address shows' "$BATS_TEST_TMPDIR/out"
+    grep -q $'\r  test 5: an address shows' "$BATS_TEST_TMPDIR/out"
     ! sed -E 's/.*\r([^\r])/\1/' "$BATS_TEST_TMPDIR/out" | grep 'test [0-9]*:'
 }
 

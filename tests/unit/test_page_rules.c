@@ -68,6 +68,65 @@ static void a_block_of_two_is_live_until_both_have_gone(void **state) {
     assert_int_equal(take(&table, IDLE_KEPT, 1, out), 1);
 }
 
+static struct page_segment *revive(struct page_table *table, uint64_t bytes, uint64_t stream,
+                                   bool in_order) {
+    struct revival revival = {bytes, stream, false, in_order};
+    return page_table_revive(table, &revival);
+}
+
+static struct page_segment *revive_range(struct page_table *table, uint64_t bytes) {
+    struct revival revival = {.bytes = bytes, .range = true};
+    return page_table_revive(table, &revival);
+}
+
+static void a_range_that_ended_comes_back_once_the_gpu_is_past_it(void **state) {
+    struct page_table table = {0};
+    struct page *out[4];
+    (void)state;
+    struct page_segment *range = page_table_add_range(&table, GIB, 4 * PAGE_BYTES, true);
+    struct page_segment *pool = page_table_add_range(&table, 2 * GIB, 4 * PAGE_BYTES, false);
+    assert_true(page_table_attach(&table, range, 0, 2));
+    page_table_mark_live(&table, range, 0, 2);
+    page_table_claim(range->pages, 2);
+    page_table_mapped(&table, range->pages, 7);
+    assert_true(page_table_detach(&table, range, 0, 2));
+    page_table_end(&table, range);
+    page_table_end(&table, pool);
+    assert_null(revive_range(&table, 4 * PAGE_BYTES)); /* the GPU may work on it */
+    table.fenced_epoch = table.epoch;
+    assert_null(revive_range(&table, 2 * PAGE_BYTES));
+    assert_null(revive(&table, 4 * PAGE_BYTES, 0, true)); /* no segment */
+    assert_ptr_equal(revive_range(&table, 4 * PAGE_BYTES), range);
+    assert_null(revive_range(&table, 4 * PAGE_BYTES)); /* the pool's does not */
+    assert_int_equal(table.idle_pages[IDLE_RETURNED], 2);
+    assert_true(page_table_attach(&table, range, 0, 2));
+    assert_int_equal(table.idle_pages[IDLE_KEPT], 2);
+    assert_true(page_table_detach(&table, range, 0, 2));
+    table.fenced_epoch = table.epoch;
+    assert_int_equal(take(&table, IDLE_RETURNED, 2, out), 1);
+    page_table_unmapped(&table, out[0]);
+    assert_ptr_equal(page_table_ended(&table), pool); /* and not the range, which has not ended */
+    assert_true(page_table_is_valid(&table));
+}
+
+static void for_a_block_the_newest_goes_first(void **state) {
+    struct page_table table = {0};
+    struct page *out[4];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 4);
+    for (size_t i = 0; i < 4; i++) {
+        if (i < 3)
+            table.fenced_epoch = table.epoch + 1;
+        page_table_mark_idle(&table, segment, i, 1);
+    }
+    struct victims victims = {IDLE_KEPT, 2, .idle_since_ns = UINT64_MAX, .newest_first = true};
+    assert_int_equal(page_table_victims(&table, &victims, out, 4), 2);
+    assert_ptr_equal(out[0], &segment->pages[2]); /* the GPU may work on the last */
+    assert_ptr_equal(out[1], &segment->pages[1]);
+    assert_int_equal(page_table_victims(&table, &victims, out, 4), 1);
+    assert_ptr_equal(out[0], &segment->pages[0]);
+}
+
 static void a_retained_segment_comes_back_with_its_pages(void **state) {
     struct page_table table = {0};
     struct page *out[4];
@@ -77,19 +136,19 @@ static void a_retained_segment_comes_back_with_its_pages(void **state) {
     page_table_end(&table, segment);
     assert_int_equal(table.reserved_pages, 0);
     assert_int_equal(table.idle_pages[IDLE_RETURNED], 2);
-    assert_null(page_table_revive(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
-    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
-    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, false));
+    assert_null(revive(&table, 4 * PAGE_BYTES, 7, true)); /* another size */
+    assert_null(revive(&table, 2 * PAGE_BYTES, 8, true)); /* the GPU may work on it */
+    assert_null(revive(&table, 2 * PAGE_BYTES, 7, false));
     page_table_stream_gone(&table, 7);
-    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, true)); /* another stream 7 */
+    assert_null(revive(&table, 2 * PAGE_BYTES, 7, true)); /* another stream 7 */
     segment->stream = 7;
-    assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 7, true), segment);
+    assert_ptr_equal(revive(&table, 2 * PAGE_BYTES, 7, true), segment);
     assert_int_equal(table.reserved_pages, 2);
     assert_int_equal(table.idle_pages[IDLE_KEPT], 2);
-    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 7, true));
+    assert_null(revive(&table, 2 * PAGE_BYTES, 7, true));
     page_table_end(&table, segment);
     table.fenced_epoch = table.epoch;
-    assert_ptr_equal(page_table_revive(&table, 2 * PAGE_BYTES, 8, false), segment);
+    assert_ptr_equal(revive(&table, 2 * PAGE_BYTES, 8, false), segment);
     page_table_end(&table, segment);
     table.fenced_epoch = table.epoch;
     assert_int_equal(take(&table, IDLE_KEPT, 2, out), 0);
@@ -97,7 +156,7 @@ static void a_retained_segment_comes_back_with_its_pages(void **state) {
     page_table_unmapped(&table, out[0]);
     assert_null(page_table_ended(&table));
     page_table_unmapped(&table, out[1]);
-    assert_null(page_table_revive(&table, 2 * PAGE_BYTES, 8, true));
+    assert_null(revive(&table, 2 * PAGE_BYTES, 8, true));
     assert_ptr_equal(page_table_ended(&table), segment);
     page_table_remove(&table, segment);
     assert_null(page_table_ended(&table));
@@ -323,6 +382,8 @@ int main(void) {
         cmocka_unit_test(what_is_live_and_not_there_yet_is_taken_back),
         cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
         cmocka_unit_test(a_retained_segment_comes_back_with_its_pages),
+        cmocka_unit_test(a_range_that_ended_comes_back_once_the_gpu_is_past_it),
+        cmocka_unit_test(for_a_block_the_newest_goes_first),
         cmocka_unit_test(a_large_extent_is_live_while_any_of_it_is),
         cmocka_unit_test(no_more_is_taken_than_must_be),
         cmocka_unit_test(pinned_pages_stay_until_the_segment_ends),

@@ -215,6 +215,7 @@ static bool may_go(const struct model_segment *segment, size_t i, const struct v
 struct extents {
     uint64_t pages;
     uint64_t oldest[EXTENT_SIZES]; /* since when the one is idle that is so for longest */
+    uint64_t newest[EXTENT_SIZES]; /* and the one that is so for least long; 0: none is */
     uint64_t too_young;            /* pages that have not been idle for long enough */
 };
 
@@ -231,6 +232,7 @@ static struct extents extents_that_may_go(const struct victims *victims) {
                 continue;
             extents.pages += s->pages[i].npages;
             extents.oldest[size] = min_u64(extents.oldest[size], idle_since(s, i).epoch);
+            extents.newest[size] = max_u64(extents.newest[size], idle_since(s, i).epoch);
         }
     return extents;
 }
@@ -241,6 +243,7 @@ static struct victims any_victims(void) {
         .list = below(2) ? IDLE_KEPT : IDLE_RETURNED,
         .want = below(below(2) ? 4 : 80),
         .idle_since_ns = young_ns ? self.now.ns - young_ns : UINT64_MAX,
+        .newest_first = below(2),
     };
 }
 
@@ -249,13 +252,15 @@ static void pick(void) {
     struct victims victims = any_victims();
     struct extents before = extents_that_may_go(&victims);
     size_t count = page_table_victims(&self.table, &victims, out, SEGMENTS * MOST_PAGES);
-    uint64_t latest[EXTENT_SIZES] = {0}, total = 0, smallest = 0;
+    uint64_t latest[EXTENT_SIZES] = {0}, first_of[EXTENT_SIZES], total = 0, smallest = 0;
+    memset(first_of, 0xff, sizeof first_of);
     for (size_t i = 0; i < count; i++) {
         struct model_page *page = model_of(out[i]);
         struct model_segment *segment = segment_of(out[i]);
         size_t first = (size_t)(page - segment->pages), size = extent_size_index(page->npages);
         assert_true(may_go(segment, first, &victims));
         latest[size] = max_u64(latest[size], idle_since(segment, first).epoch);
+        first_of[size] = min_u64(first_of[size], idle_since(segment, first).epoch);
         total += page->npages;
         smallest = smallest ? min_u64(smallest, page->npages) : page->npages;
         self.large += page->npages > 1;
@@ -266,7 +271,8 @@ static void pick(void) {
     assert_true(total < victims.want + smallest || !total);
     struct extents left = extents_that_may_go(&victims);
     for (size_t size = 0; size < EXTENT_SIZES; size++)
-        assert_true(!latest[size] || left.oldest[size] >= latest[size]);
+        assert_true(!latest[size] || (victims.newest_first ? left.newest[size] <= first_of[size]
+                                                           : left.oldest[size] >= latest[size]));
     self.picked[victims.list] += count;
     self.not_old_enough += before.too_young > 0;
 }
@@ -391,8 +397,8 @@ static void revive(void) {
     uint64_t stream = below(3);
     bool in_order = below(2);
     struct model_segment *expected = should_revive(count, stream, in_order);
-    struct page_segment *real =
-        page_table_revive(&self.table, count * PAGE_BYTES, stream, in_order);
+    struct page_segment *real = page_table_revive(
+        &self.table, &(struct revival){count * PAGE_BYTES, stream, false, in_order});
     assert_ptr_equal(real, expected ? expected->real : NULL);
     if (!expected)
         return;

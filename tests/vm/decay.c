@@ -28,45 +28,21 @@ static void nothing_decays_at(const struct decay_limits *limits, uint64_t ns) {
     MUST(!gone.kept_bytes && !gone.returned_bytes);
 }
 
-/* PyTorch takes memory, or gives it up. */
-static void attach_and_detach(void) {
-    CUdeviceptr range;
-    fake_reserve(&range, PAGES * PAGE_BYTES, 0, 0, 0);
-    MUST(vm_range_add(test.vm, range, PAGES * PAGE_BYTES, true));
-    MUST(vm_attach(test.vm, range, PAGES * PAGE_BYTES));
-    end_range(range, PAGES);
-}
-
-static void reserve(void) {
-    uint64_t segment = vm_reserve(test.vm, 3 * PAGE_BYTES, 5);
-    MUST(segment && vm_unreserve(test.vm, segment));
-}
-
-static void trim(void) {
-    vm_trim(test.vm);
-}
-
-/* It takes four of the pages that it has given up. */
-static void take_again(void) {
-    end_used(segment_in_use(4), 4);
-}
-
-/* Each kind at its time, and not before: in PyTorch's cache since 0, cached at 20, while PyTorch
- * takes memory until 30. */
+/* Each kind at its time, and not before: in PyTorch's cache since 0, cached at 20. */
 void decay_by_age(void) {
     const struct decay_limits limits = {50, UINT64_MAX, 35};
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
+    uint64_t third = segment_in_use(PAGES);
     MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     clock_stands_at(0);
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     MUST(is_due_at(&limits, 50));
     clock_stands_at(10);
     end_used(second, PAGES);
+    MUST(is_due_at(&limits, 45));
     clock_stands_at(20);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETURNED, PAGES) == PAGES);
     MUST(cached() == PAGES && idle(IDLE_KEPT) == PAGES);
-    clock_stands_at(30);
-    reserve();
     MUST(is_due_at(&limits, 50));
     nothing_decays_at(&limits, 49);
     struct decayed gone = decay_at(&limits, 50);
@@ -74,58 +50,36 @@ void decay_by_age(void) {
     MUST(is_due_at(&limits, 55));
     nothing_decays_at(&limits, 54);
     gone = decay_at(&limits, 55);
-    MUST(gone.returned_bytes == PAGES && physical() == 0 && waits() == 1);
-    MUST(vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
+    MUST(gone.returned_bytes == PAGES && physical() == PAGES && waits() == 1);
+    clock_stands_at(60);
+    end_used(third, PAGES);
+    MUST(is_due_at(&limits, 95) && decay_at(&limits, 95).returned_bytes == PAGES);
+    MUST(physical() == 0 && vm_decay_due_ns(test.vm, &limits) == UINT64_MAX);
     MUST(vm_unreserve(test.vm, first));
 }
 
-/* What PyTorch has given up goes once PyTorch moves no more memory. What it has in its cache does
- * not hang on that. */
-void decay_at_rest(void) {
-    static void (*const moves[])(void) = {attach_and_detach, reserve, trim, take_again};
-    const struct decay_limits limits = {100, UINT64_MAX, 35};
-    for (size_t i = 0; i < ARRAY_LENGTH(moves); i++) {
-        const uint64_t start = 1000 * i;
-        uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
-        clock_stands_at(start);
-        vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
-        end_used(second, PAGES);
-        MUST(is_due_at(&limits, start + 35) && vm_fence_wait(test.vm));
-        clock_stands_at(start + 30);
-        moves[i]();
-        nothing_decays_at(&limits, start + 35);
-        nothing_decays_at(&limits, start + 64);
-        MUST(is_due_at(&limits, start + 65));
-        struct decayed gone = decay_at(&limits, start + 65);
-        MUST(gone.returned_bytes == PAGES && !gone.kept_bytes && is_due_at(&limits, start + 100));
-        MUST(decay_at(&limits, start + 100).kept_bytes == PAGES && physical() == 0);
-        MUST(vm_unreserve(test.vm, first));
-    }
-}
-
-/* While PyTorch moves memory all the time, what it did not need from one look to the next goes,
- * however lately each page served; what it needed stays. */
-void decay_of_unneeded(void) {
+/* Of what PyTorch has returned that which is idle for long enough goes, though other such has just
+ * become so; what it takes again is the newest, and stays. */
+void decay_of_returned(void) {
     enum { NEEDED = 4 };
     const struct decay_limits limits = {0, 0, 35};
     clock_stands_at(0);
     uint64_t first = segment_in_use(PAGES), second = segment_in_use(PAGES);
     end_used(first, PAGES);
+    clock_stands_at(10);
     end_used(second, PAGES);
     MUST(is_due_at(&limits, 35) && vm_fence_wait(test.vm));
-    clock_stands_at(30);
-    take_again();
-    nothing_decays_at(&limits, 34);
-    nothing_decays_at(&limits, 35);
-    for (uint64_t ns = 40; ns <= 60; ns += 5) {
+    for (uint64_t ns = 20; ns <= 40; ns += 5) {
         clock_stands_at(ns);
-        take_again();
+        end_used(segment_in_use(NEEDED), NEEDED);
+        MUST(vm_fence_wait(test.vm));
     }
-    MUST(is_due_at(&limits, 70) && vm_fence_wait(test.vm));
-    nothing_decays_at(&limits, 69);
-    MUST(decay_at(&limits, 70).returned_bytes == 2 * PAGES - NEEDED);
-    MUST(idle(IDLE_RETURNED) == NEEDED && is_due_at(&limits, 95));
-    MUST(decay_at(&limits, 95).returned_bytes == NEEDED && physical() == 0);
+    MUST(physical() == 2 * PAGES && is_due_at(&limits, 35));
+    MUST(decay_at(&limits, 40).returned_bytes == PAGES);
+    MUST(is_due_at(&limits, 45));
+    MUST(decay_at(&limits, 45).returned_bytes == PAGES - NEEDED);
+    MUST(is_due_at(&limits, 75) && decay_at(&limits, 75).returned_bytes == NEEDED);
+    MUST(physical() == 0);
 }
 
 /* Of what is in PyTorch's cache no more than is asked for, in whole pages, the longest idle first.

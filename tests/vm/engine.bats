@@ -215,14 +215,8 @@ assert any(a["until_ns"] > a["time_ns"] + a["took_ns"] for a in json.load(sys.st
     VRAMGC_TEST_REST=1ms VRAMGC_TEST_SAMPLE=10s passes "$given_up"
 }
 
-# Beside so little idle memory that which lives keeps it for a linger. A rest is longer still.
-@test "lowvram: what has just become idle stays for a while beside what lives" {
-    VRAMGC_LOWVRAM=1 VRAMGC_TEST_REST=60s passes 'alloc b 300MiB; fill b 2; alloc a 40MiB; fill a 1; synchronize; free a;
-        sleep 300; expect vramgc.held_bytes >= 340MiB'
-}
-
-# Without a bound it would be made anew each time, in five milliseconds.
-@test "lowvram: what blocks need again and again stays, where to give it back takes most of the time" {
+# Else it would be made anew each time, in five milliseconds.
+@test "lowvram: what blocks need again and again stays" {
     local script= i
     for ((i = 0; i < 1000; i++)); do script+='alloc a 400MiB; free a; sleep 1; '; done
     VRAMGC_LOWVRAM=1 SIMGPU_LATENCY=card passes "$script await vramgc.held_bytes == 0; _exit 0"

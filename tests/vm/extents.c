@@ -212,6 +212,66 @@ void extents_halved(void) {
     end_range(range, PAGES);
 }
 
+/* While at most 90 % are in use memory comes before its blocks, in large pieces, of two 256ths of
+ * the device; the page behind another block is none of them. What a block would use a part of stays
+ * where it is no larger than 20 MiB. */
+void extents_roomy(void) {
+    enum { PAGES = 100, FIRST = 80, REST = PAGES - FIRST, MADE = 1 + 3 + 1, OPEN = 3 };
+    const unsigned elsewhere = fake.pages_elsewhere;
+    uint64_t range = range_of(PAGES), small = range_of(LARGEST_EXTENT);
+    uint64_t last = range + (FIRST - 1) * PAGE_BYTES;
+    fake.boast = 21;
+    forget_reading();
+    unsigned calls = atomic_load(&fake.calls);
+    vm_prefill(test.vm, range, FIRST * PAGE_BYTES);
+    MUST(vm_detach(test.vm, range + FIRST * PAGE_BYTES, REST * PAGE_BYTES));
+    MUST(vm_commit(test.vm, range, FIRST * PAGE_BYTES, false));
+    MUST(vm_attach(test.vm, range + FIRST * PAGE_BYTES, REST * PAGE_BYTES));
+    vm_prefill(test.vm, range + FIRST * PAGE_BYTES, REST * PAGE_BYTES); /* 1, 10 and 9 */
+    vm_mark_idle(test.vm, range, FIRST * PAGE_BYTES);
+    vm_prefill(test.vm, small, LARGEST_EXTENT * PAGE_BYTES);
+    MUST(atomic_load(&fake.calls) == calls + 2 * MADE + OPEN && fake.large == MADE - 1);
+    MUST(physical() == PAGES + LARGEST_EXTENT && idle(IDLE_KEPT) == physical());
+    vm_prefill(test.vm, range, PAGES * PAGE_BYTES);
+    use(range, PAGES);
+    use(small + PAGE_BYTES, 1);
+    MUST(atomic_load(&fake.calls) == calls + 2 * MADE + OPEN);
+    MUST(vm_commit(test.vm, last, PAGE_BYTES, false)); /* the 80 go for it */
+    MUST(physical() == 1 + REST + LARGEST_EXTENT);
+    MUST(idle(IDLE_KEPT) == physical() - 1 - BEHIND);
+    vm_mark_idle(test.vm, last, PAGE_BYTES);
+    MUST(vm_reclaim_now(test.vm, UINT64_MAX) > 0 && physical() == 0);
+    fake.pages_elsewhere = 9 * (fake.capacity + 1);
+    forget_reading();
+    vm_prefill(test.vm, range, PAGES * PAGE_BYTES);
+    MUST(physical() == 0);
+    fake.pages_elsewhere = elsewhere;
+    fake.boast = 1;
+    forget_reading();
+    end_range(range, PAGES);
+    end_range(small, LARGEST_EXTENT);
+}
+
+/* A range that ended is had again by who needs one of that size, with its memory. */
+void extents_range_again(void) {
+    enum { PAGES = 20 };
+    uint64_t range = range_of(PAGES);
+    use(range, PAGES);
+    MUST(vm_fence_wait(test.vm) && vm_detach(test.vm, range, PAGES * PAGE_BYTES));
+    MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED);
+    fake.answers = ALWAYS;
+    MUST(!vm_range_revive(test.vm, PAGES * PAGE_BYTES)); /* the GPU may work on it */
+    fake.answers = 0;
+    MUST(!vm_range_revive(test.vm, 2 * PAGES * PAGE_BYTES));
+    unsigned calls = atomic_load(&fake.calls);
+    MUST(vm_range_revive(test.vm, PAGES * PAGE_BYTES) == range);
+    MUST(!vm_range_revive(test.vm, PAGES * PAGE_BYTES));
+    MUST(vm_attach(test.vm, range, PAGES * PAGE_BYTES));
+    use(range, PAGES);
+    MUST(atomic_load(&fake.calls) == calls && vm_figures(test.vm).revived == 1);
+    end_range(range, PAGES);
+}
+
 /* --- idle extents that a smaller block comes to --- */
 
 /* The block gets pages of its own, and the extent goes back, for nobody else can use it. */

@@ -44,6 +44,8 @@ holds() {
 @test "what kernels read past the end of a block is mapped while it lives, as far as its segment goes" { holds behind; }
 @test "an extent is at most a 256th of the device" { holds largest-extent; }
 @test "where an extent is refused the next is half as large" { holds halved; }
+@test "while the card is roomy memory comes before its blocks, in large pieces" { holds roomy; }
+@test "a range that ended is had again, with its memory, once the GPU is past it" { holds range-again; }
 
 @test "an idle extent that a block would use in part is replaced by pages" { holds replaced; }
 @test "where the GPU is not past it, it is used as it lies" { holds not-replaced; }
@@ -63,8 +65,7 @@ holds() {
 @test "before a capture the GPU is asked once more, and waited for where memory is short" { holds capture-nears; }
 
 @test "each kind of idle memory goes at its time and not before, cached handles too" { holds decay-by-age; }
-@test "what PyTorch has given up goes when it moves no more memory" { holds decay-at-rest; }
-@test "of what PyTorch has given up as much goes as it does not need, while it moves memory" { holds decay-of-unneeded; }
+@test "of what PyTorch has given up the oldest goes; what it takes again and again stays" { holds decay-of-returned; }
 @test "of what PyTorch has cached no more goes than is above the threshold" { holds decay-amount; }
 @test "a trimmed pool's idle memory goes as what PyTorch has given up" { holds decay-of-pool; }
 @test "what the GPU has not finished with stays, and nobody waits" { holds decay-unfinished; }

@@ -49,6 +49,8 @@ void extents_survivors(void);
 void extents_behind(void);
 void extents_largest(void);
 void extents_halved(void);
+void extents_roomy(void);
+void extents_range_again(void);
 void extents_replaced(void);
 void extents_not_replaced(void);
 
@@ -64,8 +66,7 @@ void sleeps_for_nobody(void);
 
 /* decay.c */
 void decay_by_age(void);
-void decay_at_rest(void);
-void decay_of_unneeded(void);
+void decay_of_returned(void);
 void decay_amount(void);
 void decay_of_pool(void);
 void decay_unfinished(void);
