@@ -28,7 +28,8 @@ struct cached {
 struct cache {
     struct lock lock;
     CUmemAllocationProp properties; /* of all that PyTorch makes */
-    bool known, differ;             /* it has made some; not all alike: nothing is cached */
+    atomic_bool known;              /* it has made some, or may be making them */
+    bool differ;                    /* not all alike: nothing is cached */
     uint64_t bytes;
     size_t count;
     struct cached list[MOST]; /* the longest cached first */
@@ -45,13 +46,9 @@ static struct cache *cache_of(const struct device *device) {
     return &self.of_device[device_index(device)];
 }
 
-/* As in mode compact what PyTorch has given up: 3 ms. Where memory is plentiful (80 GiB, simulated)
- * diffusers' sequential offload takes 6.1 s of the processor and the driver with PyTorch alone, 7.5
- * with this cache and 8.2 without it. It holds 30 MiB more with it. */
+/* As in mode compact what PyTorch has returned, below the threshold (policy.h). */
 uint64_t cached_handles_age_ns(void) {
-    struct policy_settings settings = settings_policy();
-    struct policy_idle none = {0};
-    return policy_decay(&settings, &none).returned_ns;
+    return settings_policy().idle_most_ns;
 }
 
 uint64_t cached_handles_bytes(const struct device *device) {
@@ -60,14 +57,6 @@ uint64_t cached_handles_bytes(const struct device *device) {
     uint64_t bytes = cache->bytes;
     lock_give(&cache->lock);
     return bytes;
-}
-
-/* Whether PyTorch has made any, or may be making it. */
-static bool is_known(struct cache *cache) {
-    lock_take(&cache->lock);
-    bool known = cache->known;
-    lock_give(&cache->lock);
-    return known;
 }
 
 /* --- in --- */
@@ -217,7 +206,7 @@ static uint64_t settled_moves(void) {
 }
 
 bool cached_handles_reading_begins(const struct device *device, uint64_t *before) {
-    bool known = is_on() && is_known(cache_of(device));
+    bool known = is_on() && cache_of(device)->known;
     if (known)
         atomic_fetch_add(&self.readers, 1);
     *before = known ? settled_moves() : moves_now();

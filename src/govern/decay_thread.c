@@ -232,9 +232,8 @@ static uint64_t step_pages(struct device *device, struct vm *vm, uint64_t now_ns
     uint64_t due_ns = vm_decay_due_ns(vm, &limits), then_ns = clock_ns();
     if (due_ns == UINT64_MAX)
         return 0;
-    if (due_ns > then_ns)
-        return max_u64(due_ns - then_ns, STEP_NS);
-    return settings_options()->lowvram ? max_u64(limits.kept_ns, STEP_NS) : RETRY_NS;
+    return due_ns > then_ns ? max_u64(due_ns - then_ns, STEP_NS)
+                            : min_u64(max_u64(limits.kept_ns, STEP_NS), RETRY_NS);
 }
 
 /* 0: never. */

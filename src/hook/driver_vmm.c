@@ -26,10 +26,12 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
     real_cuMemAddressReserve_t real = REAL(cuMemAddressReserve);
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemAddressReserve);
-    bool plain = allocator && outermost && p && !align && !hint && !f && start_recording();
-    unsigned engine = plain ? vhandle_address_again((uint64_t *)p, n) : VRAMGC_MAX_DEVICES;
-    bool again = engine < VRAMGC_MAX_DEVICES;
-    CUresult result = again ? CUDA_SUCCESS : real ? real(p, n, align, hint, f) : MISSING_CUDA;
+    unsigned engine = VRAMGC_MAX_DEVICES;
+    if (allocator && outermost && p && !align && !hint && !f && start_recording())
+        engine = vhandle_address_again((uint64_t *)p, n);
+    CUresult result = engine < VRAMGC_MAX_DEVICES ? CUDA_SUCCESS
+                      : real                      ? real(p, n, align, hint, f)
+                                                  : MISSING_CUDA;
     /* PyTorch has no other way where segments are expandable. Once. */
     if (allocator && outermost && result == CUDA_ERROR_OUT_OF_MEMORY)
         result = real(p, n, align, hint, f);

@@ -332,7 +332,7 @@ static bool uses_parts(const struct vm *vm, const struct block *block) {
     for (size_t i = 0; i < ENDS; i++) {
         const struct page *lead = extent_at(block, i);
         any = any || (is_partly_used(block, lead) &&
-                      (page_npages(lead) > LARGEST_EXTENT || !vm_is_roomy(vm)));
+                      (page_npages(lead) > LARGEST_EXTENT || !vm_is_roomy(vm, 0)));
     }
     return any;
 }
@@ -395,19 +395,21 @@ static void prefill(struct vm *vm, struct block *block) {
 }
 
 void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes) {
-    struct room room = vm_room(vm, MEMINFO_KNOWN);
+    struct block block = {0};
+    vm_room(vm, MEMINFO_KNOWN);
     uint64_t now_ns = clock_ns();
-    if (!room_is_ample(vm, &room, bytes / PAGE_BYTES))
-        return;
     lock_take(&vm->lock);
-    vm_set_clock(vm, now_ns);
-    struct page_segment *segment = page_table_lookup(&vm->table, address);
-    struct block block = block_over(segment, address, bytes);
-    bool there = mark_live(vm, &block);
+    bool roomy = vm_is_roomy(vm, bytes / PAGE_BYTES), there = false;
+    if (roomy) {
+        vm_set_clock(vm, now_ns);
+        block = block_over(page_table_lookup(&vm->table, address), address, bytes);
+        there = mark_live(vm, &block);
+    }
     lock_give(&vm->lock);
-    if (!there)
+    if (roomy && !there)
         prefill(vm, &block);
-    end_use(vm, &block, false, false);
+    if (roomy)
+        end_use(vm, &block, false, false);
 }
 
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {

@@ -228,19 +228,15 @@ static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns,
     return vm_cache_decay(vm, unmapped);
 }
 
-static size_t decay_cached(struct vm *vm, uint64_t since_ns) {
-    lock_take(&vm->lock);
-    size_t pages = vm_cache_pages_since(vm, since_ns);
-    lock_give(&vm->lock);
-    return vm_cache_decay(vm, pages);
-}
-
 /* Pages that PyTorch has returned go before those in its cache. */
 static struct decayed decay_all(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     uint64_t kept_since = minus_u64(now_ns, limits->kept_ns);
     uint64_t returned_since = minus_u64(now_ns, limits->returned_ns);
     size_t most = limits->kept_bytes / PAGE_BYTES + (limits->kept_bytes % PAGE_BYTES > 0);
-    size_t cached = decay_cached(vm, returned_since), returned = 0, kept = 0, batch;
+    lock_take(&vm->lock);
+    size_t old = vm_cache_pages_since(vm, returned_since);
+    lock_give(&vm->lock);
+    size_t cached = vm_cache_decay(vm, old), returned = 0, kept = 0, batch;
     vm_fence_poll(vm, true);
     struct batches batches = {clock_ns(), FIRST};
     do {

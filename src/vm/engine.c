@@ -151,11 +151,14 @@ void vm_sweep(struct vm *vm) {
 
 /* --- returned segments, and ranges --- */
 
-static uint64_t revive(struct vm *vm, const struct revival *revival) {
+/* Work of a new owner on the same stream comes after that of the old one, if there is no other
+ * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
+static uint64_t revive(struct vm *vm, struct revival revival) {
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
     vm_set_clock(vm, now_ns);
-    struct page_segment *segment = page_table_revive(&vm->table, revival);
+    revival.in_order = revival.in_order && !vm->streams.sync_context && vm->streams.count <= 1;
+    struct page_segment *segment = page_table_revive(&vm->table, &revival);
     uint64_t address = segment ? segment->address : 0;
     vm->figures.revived += address != 0;
     lock_give(&vm->lock);
@@ -163,7 +166,7 @@ static uint64_t revive(struct vm *vm, const struct revival *revival) {
 }
 
 /* Another stream's may do if the GPU has finished with it. */
-static uint64_t revive_fenced(struct vm *vm, const struct revival *revival) {
+static uint64_t revive_fenced(struct vm *vm, struct revival revival) {
     uint64_t address = revive(vm, revival);
     lock_take(&vm->lock);
     bool others = vm->table.returned_count > 0;
@@ -172,15 +175,6 @@ static uint64_t revive_fenced(struct vm *vm, const struct revival *revival) {
         return address;
     vm_fence_poll(vm, false);
     return revive(vm, revival);
-}
-
-/* Work of a new owner on the same stream comes after that of the old one, if there is no other
- * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
-static bool in_order(struct vm *vm, uint64_t stream) {
-    lock_take(&vm->lock);
-    bool one = !vm->streams.sync_context && vm->streams.count <= 1;
-    lock_give(&vm->lock);
-    return one && stream != STREAM_PER_THREAD;
 }
 
 /* --- segments --- */
@@ -210,8 +204,8 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     vm_sweep(vm);
     vm_stream_add(vm, stream);
     CUstreamCaptureMode before = capture_mode_relax();
-    struct revival revival = {bytes, stream, .in_order = in_order(vm, stream)};
-    uint64_t address = revive_fenced(vm, &revival);
+    struct revival revival = {bytes, stream, .in_order = stream != STREAM_PER_THREAD};
+    uint64_t address = revive_fenced(vm, revival);
     if (!address)
         address = reserve(vm, bytes, stream);
     capture_mode_set(before);
@@ -244,7 +238,7 @@ bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted)
 uint64_t vm_range_revive(struct vm *vm, uint64_t bytes) {
     struct revival revival = {.bytes = bytes, .range = true};
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t address = revive_fenced(vm, &revival);
+    uint64_t address = revive_fenced(vm, revival);
     capture_mode_set(before);
     return address;
 }

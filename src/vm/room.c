@@ -80,15 +80,11 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
  * that stay as many fit as alone or more, in each of seven patterns of the lab (survivors). */
 enum { ROOMY_PERCENT = 90 };
 
-bool room_is_ample(const struct vm *vm, const struct room *room, size_t pages) {
-    uint64_t free_bytes = minus_u64(room->free_bytes, pages * PAGE_BYTES);
-    return !vm->lowvram &&
-           room->total_bytes - free_bytes < card_at_threshold(ROOMY_PERCENT, room->total_bytes);
-}
-
-bool vm_is_roomy(const struct vm *vm) {
+bool vm_is_roomy(const struct vm *vm, size_t pages) {
     struct room room = room_now(vm);
-    return room_is_ample(vm, &room, 0);
+    uint64_t free_bytes = minus_u64(room.free_bytes, pages * PAGE_BYTES);
+    uint64_t used_bytes = room.total_bytes - free_bytes;
+    return !vm->lowvram && used_bytes < card_at_threshold(ROOMY_PERCENT, room.total_bytes);
 }
 
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused

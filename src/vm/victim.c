@@ -18,15 +18,11 @@ static bool may_go(const struct choice *choice, const struct page *page) {
            page->idle_ns <= choice->idle_since_ns;
 }
 
-static struct page *next_in_turn(const struct choice *choice, const struct page *page) {
-    return choice->newest_first ? page->older : page->newer;
-}
-
 /* The first from the page on that may go; NULL: none. What is newer than one that may not go for
  * its age may not either. */
 static struct page *ready(const struct choice *choice, struct page *page) {
     while (page && !may_go(choice, page) && (choice->newest_first || page->opening))
-        page = next_in_turn(choice, page);
+        page = choice->newest_first ? page->older : page->newer;
     return page && may_go(choice, page) ? page : NULL;
 }
 
@@ -34,7 +30,7 @@ static void take_next(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
     choice->taken[size]++;
-    choice->next[size] = ready(choice, next_in_turn(choice, page));
+    choice->next[size] = ready(choice, choice->newest_first ? page->older : page->newer);
 }
 
 static bool comes_before(const struct choice *choice, const struct page *a, const struct page *b) {

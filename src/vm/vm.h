@@ -8,6 +8,7 @@
  *     EMPTY --commit--> LIVE --last block freed--> KEPT --PyTorch frees the address--> RETURNED
  *       ^                ^---- block comes again ---'                                      |
  *       |                ^---- same addresses, or the segment, come again -----------------'
+ *       |-- while the card is roomy: KEPT as soon as PyTorch maps the address (vm_prefill)
  *       '-- KEPT or RETURNED, unmapped once the GPU is past it; the handle stays for a moment
  *           in the cache, for the next block, then goes to the driver
  *

@@ -201,9 +201,8 @@ struct room vm_room(struct vm *vm, enum meminfo_need need);
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
 /* With so many pages more there is still room: memory then comes in large pieces, and before it is
- * needed. */
-bool room_is_ample(const struct vm *vm, const struct room *room, size_t pages);
-bool vm_is_roomy(const struct vm *vm); /* now; the lock is held */
+ * needed. By the latest reading; the lock is held. */
+bool vm_is_roomy(const struct vm *vm, size_t pages);
 
 /* Before the first: books for all that a device has. False: there is no memory for them. */
 bool vm_cache_open(struct vm *vm);
