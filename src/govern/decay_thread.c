@@ -72,9 +72,13 @@ static struct vramgc_action action_of(struct device *device, uint32_t reason) {
     };
 }
 
-/* The figures and what is written down are true at once. */
+/* The figures and what is written down are true at once. given 0: there was nothing, or the GPU has
+ * not finished. */
 static void burst_add(struct device *device, const struct vramgc_action *action, uint64_t given,
                       uint64_t start_ns) {
+    device_account_pages(device);
+    if (!given)
+        return;
     struct decaying *decaying = &self.devices[device_index(device)];
     struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t took_ns = clock_ns() - start_ns;
@@ -96,16 +100,6 @@ static void burst_add(struct device *device, const struct vramgc_action *action,
     reclaim_log_update(&burst->action);
     lock_give(&decaying->lock);
     figure_add(&stats->reclaims, first);
-}
-
-/* Enters what an action gave back into the books, and returns it. 0: there was nothing, or the GPU
- * has not finished. */
-static uint64_t decay_credit(struct device *device, const struct vramgc_action *action,
-                             uint64_t given, uint64_t start_ns) {
-    device_account_pages(device);
-    if (given)
-        burst_add(device, action, given, start_ns);
-    return given;
 }
 
 /* Tells of what nothing was added to since then, or that began that long ago. */
@@ -157,8 +151,8 @@ static void decay_pages(struct device *device, struct vm *vm, const struct decay
         action_of(device, lowvram ? VRAMGC_REASON_LOWVRAM : VRAMGC_REASON_THRESHOLD);
     uint64_t start_ns = clock_ns();
     struct decayed gone = vm_decay(vm, limits, now_ns);
-    decay_credit(device, &action, gone.kept_bytes + credited_bytes(device, vm, gone.returned_bytes),
-                 start_ns);
+    burst_add(device, &action, gone.kept_bytes + credited_bytes(device, vm, gone.returned_bytes),
+              start_ns);
 }
 
 uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
@@ -166,7 +160,8 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
     uint64_t start_ns = clock_ns();
     action.request_bytes = bytes;
     uint64_t given = vm_reclaim_now(vm, bytes + PAGE_BYTES);
-    return decay_credit(device, &action, given, start_ns);
+    burst_add(device, &action, given, start_ns);
+    return given;
 }
 
 /* --- the threads of the program --- */

@@ -65,15 +65,12 @@ struct policy_reading {
  * newest first, old is what nobody needs. It needs no rest and no hysteresis.
  *
  *                                  below the threshold   above it           lowvram
- *     PyTorch has returned it, or
- *     it has lost its place        idle_most_ns          quiet_ns           LOWVRAM_KEPT_NS
- *     it is in PyTorch's cache     for ever              idle_most_ns, and  LOWVRAM_KEPT_NS
- *                                                        down to it
+ *     PyTorch has returned it      idle_most_ns          quiet_ns           LOWVRAM_KEPT_NS
+ *     it is in PyTorch's cache     for ever              idle_most_ns       LOWVRAM_KEPT_NS
  *
- * A web UI that moves one model to the host and loads the next needs its memory again at once.
- * Kept for 1 s only where nobody misses it, sequential offload has a tenth of the driver calls that
- * PyTorch alone has; with 3 ms it had 1.6 times as many. A refused request, another program and a
- * limit that was set take all at once. */
+ * Who moves models needs their memory again at once: sequential offload takes a tenth of the
+ * driver's time that it takes alone; with 3 ms it took 1.6 times as much. A refused request,
+ * another program and a limit that was set take all at once. */
 struct policy_idle {
     uint64_t total_bytes, used_bytes; /* of the device; total 0: unknown */
     uint64_t kept_bytes;              /* idle, in PyTorch's cache */

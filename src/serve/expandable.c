@@ -324,9 +324,10 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
     *result = vm && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
         *result = open_to_device(vm, &access[i], first.device);
-    /* Of several steps the last is left to pages: another block may begin there, and stay. */
-    if (*result == CUDA_SUCCESS && !capture_active())
-        vm_prefill(vm, address, bytes > first.bytes ? bytes - first.bytes : bytes);
+    if (*result == CUDA_SUCCESS && !capture_active()) {
+        vm_prefill(vm, address, bytes, first.bytes);
+        device_account_pages(device_if_ready(first.device));
+    }
     return true;
 }
 

@@ -6,8 +6,8 @@
  * into, nor have behind it. All other pages are single. So whatever goes first, a block that stays
  * keeps its own pages and nothing else. An idle extent that a block would use in part only is
  * replaced by pages; where the GPU is not past it, it stays as it is, for the block does not wait
- * for that. While the card is roomy one of 20 MiB stays anyhow, as PyTorch alone would have it, and
- * memory comes before blocks do. */
+ * for that. While the card is roomy memory comes before blocks do; and as long as it has been so
+ * ever since, an idle extent of 20 MiB is not replaced, as it is not with PyTorch alone. */
 #include "vm/vm_internal.h"
 
 #include "base/debug.h"
@@ -327,12 +327,12 @@ static bool mark_live(struct vm *vm, const struct block *block) {
 }
 
 /* The lock is held. */
-static bool uses_parts(const struct vm *vm, const struct block *block) {
+static bool uses_parts(struct vm *vm, const struct block *block) {
     bool any = false;
     for (size_t i = 0; i < ENDS; i++) {
         const struct page *lead = extent_at(block, i);
         any = any || (is_partly_used(block, lead) &&
-                      (page_npages(lead) > LARGEST_EXTENT || !vm_is_roomy(vm, 0)));
+                      (page_npages(lead) > LARGEST_EXTENT || !vm_is_roomy(vm, 0) || vm->filled));
     }
     return any;
 }
@@ -394,21 +394,25 @@ static void prefill(struct vm *vm, struct block *block) {
     capture_mode_set(before);
 }
 
-void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes) {
+/* Of several steps the first ones are one block's alone. In the last another may begin, and stay:
+ * it is left to pages, and so is a single one where the card has been full. */
+void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_bytes) {
     struct block block = {0};
     vm_room(vm, MEMINFO_KNOWN);
     uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    bool roomy = vm_is_roomy(vm, bytes / PAGE_BYTES), there = false;
-    if (roomy) {
+    bool wanted = vm_is_roomy(vm, bytes / PAGE_BYTES), there = false;
+    bytes -= bytes > step_bytes || vm->filled ? step_bytes : 0;
+    wanted = wanted && bytes;
+    if (wanted) {
         vm_set_clock(vm, now_ns);
         block = block_over(page_table_lookup(&vm->table, address), address, bytes);
         there = mark_live(vm, &block);
     }
     lock_give(&vm->lock);
-    if (roomy && !there)
+    if (wanted && !there)
         prefill(vm, &block);
-    if (roomy)
+    if (wanted)
         end_use(vm, &block, false, false);
 }
 

@@ -217,9 +217,8 @@ struct victims {
 
 /* Takes at most `room` of them, with which the GPU has finished; they become BUSY and leave their
  * list. Longest idle first, or least long, among the extents that are not larger than what is still
- * wanted; of those idle for equally long the largest. (What is idle for longest a loop wants next:
- * for a block the newest goes, which meets as few of the next job's pages as an oracle would, in
- * recorded runs of Flux.) Only where that does not make up for `want` one larger
+ * wanted; of those idle for equally long the largest. (For a block the newest goes: what is idle
+ * for longest a loop wants next.) Only where that does not make up for `want` one larger
  * extent is taken, and then what it makes superfluous stays: without any of those taken the others
  * would not do. Returns how many extents. */
 size_t page_table_victims(struct page_table *table, const struct victims *victims,

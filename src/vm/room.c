@@ -76,15 +76,17 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     return minus_u64(card_at_threshold(vm->threshold_percent, room->total_bytes), used_bytes);
 }
 
-/* What is left above it keeps memory in pages, which fit where whole ranges do not: beside blocks
- * that stay as many fit as alone or more, in each of seven patterns of the lab (survivors). */
+/* What is left above it keeps memory in pages, which fit where whole ranges do not. */
 enum { ROOMY_PERCENT = 90 };
 
-bool vm_is_roomy(const struct vm *vm, size_t pages) {
+bool vm_is_roomy(struct vm *vm, size_t pages) {
     struct room room = room_now(vm);
-    uint64_t free_bytes = minus_u64(room.free_bytes, pages * PAGE_BYTES);
+    size_t at_hand = vm->cache.cached_pages + vm->table.idle_pages[IDLE_RETURNED];
+    uint64_t free_bytes = minus_u64(room.free_bytes, minus_u64(pages, at_hand) * PAGE_BYTES);
     uint64_t used_bytes = room.total_bytes - free_bytes;
-    return !vm->lowvram && used_bytes < card_at_threshold(ROOMY_PERCENT, room.total_bytes);
+    bool roomy = !vm->lowvram && used_bytes < card_at_threshold(ROOMY_PERCENT, room.total_bytes);
+    vm->filled = vm->filled || !roomy;
+    return roomy;
 }
 
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused

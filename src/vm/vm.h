@@ -154,10 +154,9 @@ uint64_t vm_fenced_epoch(struct vm *vm);
  * attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
-/* All of [address, +bytes) is attached, and nothing lives there: where the card is roomy it gets
- * memory before its blocks come, in as few pieces as it can be had in. Where that fails they get
- * it. Never during a capture. The device's context is current. */
-void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes);
+/* [address, +bytes) has been attached, in such steps: where the card is roomy it gets memory before
+ * its blocks come, in large pieces. Never during a capture. The device's context is current. */
+void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_bytes);
 
 /* The driver's answer when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
  * what means something else and is to be passed on as it is. */

@@ -106,6 +106,7 @@ struct vm {
     size_t in_flight;         /* pages losing their place, or on their way to the driver */
     uint64_t landed;          /* how often one has arrived */
     struct bell arrived;      /* a page is BUSY no more, or memory has come back */
+    bool filled;              /* the card has not been roomy for once: it may be so again */
     size_t opening;           /* pages that must stay because another device is being let in */
     _Atomic uint64_t changes; /* see vm_changes */
     _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
@@ -202,7 +203,7 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
 /* With so many pages more there is still room: memory then comes in large pieces, and before it is
  * needed. By the latest reading; the lock is held. */
-bool vm_is_roomy(const struct vm *vm, size_t pages);
+bool vm_is_roomy(struct vm *vm, size_t pages);
 
 /* Before the first: books for all that a device has. False: there is no memory for them. */
 bool vm_cache_open(struct vm *vm);

@@ -217,6 +217,8 @@ prove_finds() {
 @test "a range that ended is not used again" { caught range_not_again vm/vmm 'the same addresses again'; }
 @test "blocks get their memory though the card is roomy" { caught_alone not_prefilled roomy; }
 @test "memory comes before blocks though the card is not roomy" { caught_alone always_prefilled roomy; }
+@test "the last step is prefilled, too" { caught_alone last_prefilled roomy; }
+@test "a single step is prefilled where the card has been full" { caught_alone single_prefilled roomy; }
 @test "extents are no larger where the card is roomy" { caught_alone small_extents roomy; }
 @test "more of what PyTorch has cached goes back than is above the threshold" { caught_alone decay_without_bound decay-amount; }
 @test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }

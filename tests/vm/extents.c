@@ -212,44 +212,51 @@ void extents_halved(void) {
     end_range(range, PAGES);
 }
 
-/* While at most 90 % are in use memory comes before its blocks, in large pieces, of two 256ths of
- * the device; the page behind another block is none of them. What a block would use a part of stays
- * where it is no larger than 20 MiB. */
+/* While less than 90 % are in use memory comes before its blocks, in large pieces, of two 256ths of
+ * the device; the page behind another block is none of them, and the last of several steps stays
+ * empty. What a block would use a part of stays where it is no larger than 20 MiB. Once the card
+ * has been full it does not, and a single step stays empty, too. */
 void extents_roomy(void) {
-    enum { PAGES = 100, FIRST = 80, REST = PAGES - FIRST, MADE = 1 + 3 + 1, OPEN = 3 };
+    enum { PAGES = 110, STEP = LARGEST_EXTENT, FIRST = 80, REST = PAGES - FIRST - STEP };
+    enum { MADE = 1 + 3 + 1, OPEN = 3 };
     const unsigned elsewhere = fake.pages_elsewhere;
-    uint64_t range = range_of(PAGES), small = range_of(LARGEST_EXTENT);
-    uint64_t last = range + (FIRST - 1) * PAGE_BYTES;
+    uint64_t range = range_of(PAGES), small = range_of(STEP), step = STEP * PAGE_BYTES;
+    uint64_t middle = range + FIRST * PAGE_BYTES, last = middle - PAGE_BYTES;
     fake.boast = 21;
     forget_reading();
     unsigned calls = atomic_load(&fake.calls);
-    vm_prefill(test.vm, range, FIRST * PAGE_BYTES);
-    MUST(vm_detach(test.vm, range + FIRST * PAGE_BYTES, REST * PAGE_BYTES));
+    MUST(vm_detach(test.vm, middle, (REST + STEP) * PAGE_BYTES));
+    vm_prefill(test.vm, range, FIRST * PAGE_BYTES, 0);
     MUST(vm_commit(test.vm, range, FIRST * PAGE_BYTES, false));
-    MUST(vm_attach(test.vm, range + FIRST * PAGE_BYTES, REST * PAGE_BYTES));
-    vm_prefill(test.vm, range + FIRST * PAGE_BYTES, REST * PAGE_BYTES); /* 1, 10 and 9 */
+    MUST(vm_attach(test.vm, middle, (REST + STEP) * PAGE_BYTES));
+    vm_prefill(test.vm, middle, (REST + STEP) * PAGE_BYTES, step); /* 1, 10 and 9 */
     vm_mark_idle(test.vm, range, FIRST * PAGE_BYTES);
-    vm_prefill(test.vm, small, LARGEST_EXTENT * PAGE_BYTES);
+    vm_prefill(test.vm, small, step, step);
     MUST(atomic_load(&fake.calls) == calls + 2 * MADE + OPEN && fake.large == MADE - 1);
-    MUST(physical() == PAGES + LARGEST_EXTENT && idle(IDLE_KEPT) == physical());
-    vm_prefill(test.vm, range, PAGES * PAGE_BYTES);
-    use(range, PAGES);
+    MUST(physical() == PAGES && idle(IDLE_KEPT) == PAGES);
+    vm_prefill(test.vm, range, PAGES * PAGE_BYTES, step);
+    use(range, PAGES - STEP);
     use(small + PAGE_BYTES, 1);
-    MUST(atomic_load(&fake.calls) == calls + 2 * MADE + OPEN);
+    MUST(atomic_load(&fake.calls) ==
+         calls + 2 * (MADE + 1) + OPEN + 1);           /* a page behind the block */
     MUST(vm_commit(test.vm, last, PAGE_BYTES, false)); /* the 80 go for it */
-    MUST(physical() == 1 + REST + LARGEST_EXTENT);
+    MUST(physical() == 1 + REST + BEHIND + STEP);
     MUST(idle(IDLE_KEPT) == physical() - 1 - BEHIND);
     vm_mark_idle(test.vm, last, PAGE_BYTES);
-    MUST(vm_reclaim_now(test.vm, UINT64_MAX) > 0 && physical() == 0);
     fake.pages_elsewhere = 9 * (fake.capacity + 1);
     forget_reading();
-    vm_prefill(test.vm, range, PAGES * PAGE_BYTES);
-    MUST(physical() == 0);
+    vm_prefill(test.vm, range, PAGES * PAGE_BYTES, step);
     fake.pages_elsewhere = elsewhere;
+    forget_reading();
+    use(small + PAGE_BYTES, 1);
+    MUST(physical() == 1 + REST + BEHIND + 1 + BEHIND);
+    MUST(vm_reclaim_now(test.vm, UINT64_MAX) > 0 && physical() == 0);
+    vm_prefill(test.vm, small, step, step);
+    MUST(physical() == 0);
     fake.boast = 1;
     forget_reading();
     end_range(range, PAGES);
-    end_range(small, LARGEST_EXTENT);
+    end_range(small, STEP);
 }
 
 /* A range that ended is had again by who needs one of that size, with its memory. */
