@@ -214,7 +214,7 @@ prove_finds() {
 @test "what PyTorch has given up goes though it has just become so" { caught_alone returned_too_young decay-of-returned; }
 @test "for a block the longest idle goes first" { caught_unit oldest_first page_rules; }
 @test "a range that ended comes back before the GPU is past it" { caught_unit revived_early page_rules; }
-@test "a range that ended is not used again" { caught range_not_again vm/vmm 'the same addresses again'; }
+@test "a range that ended is not used again" { caught range_not_again vm/vmm 'had again at the same'; }
 @test "blocks get their memory though the card is roomy" { caught_alone not_prefilled roomy; }
 @test "memory comes before blocks though the card is not roomy" { caught_alone always_prefilled roomy; }
 @test "the last step is prefilled, too" { caught_alone last_prefilled roomy; }

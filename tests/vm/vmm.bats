@@ -47,6 +47,17 @@ small=(--mem 768MiB)
     [ "$(fact page_calls)" -le 200 ] # in single pages 45 x 10 x 4
 }
 
+# PyTorch frees a segment that has become empty, and reserves another of the same size.
+@test "a segment that was given up is had again at the same addresses, with its memory" {
+    local script= i
+    for ((i = 0; i < 10; i++)); do
+        script+=" alloc a$i 300MiB; fill a$i $i; verify a$i $i; free a$i; synchronize; empty_cache; expect vramgc.reserved_bytes == 0;"
+    done
+    passes "$script expect vramgc.held_bytes <= 320MiB" --mem 2GiB
+    [ "$(fact page_unmaps)" = 0 ]
+    [ "$(fact page_maps)" -le 160 ]
+}
+
 @test "PyTorch runs out at cuMemCreate: torch's own out-of-memory, and smaller ones go on" {
     passes 'alloc a 300MiB; fill a 1; expect_oom 300MiB; expect_oom 300MiB; alloc b 150MiB; fill b 2; verify b 2; free a;
         alloc c 300MiB stream=1; fill c 3 stream=1; stream 1; verify c 3; expect num_ooms == 2' "${small[@]}"
