@@ -116,6 +116,8 @@ static void *attacher(void *argument) {
             if (!attached[i])
                 MUST(attached[i] = vm_attach(test.vm, range + i * part_bytes, part_bytes));
         MUST(!vm_attach(test.vm, address, bytes) && vm_owns(test.vm, address));
+        if (below(2))
+            vm_prefill(test.vm, address, bytes, below(2) ? part_bytes : 0);
         MUST(vm_commit(test.vm, address, bytes, false));
         work_on(address, count * PART_PAGES);
         vm_mark_idle(test.vm, address, bytes);
@@ -129,8 +131,9 @@ static void *attacher(void *argument) {
     for (unsigned i = 0; i < 2 * PARTS; i++)
         MUST(!attached[i] || (vm_range_end(test.vm, range) != VM_RANGE_ENDED &&
                               vm_detach(test.vm, range + i * part_bytes, part_bytes)));
-    MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED);
-    MUST(vm_range_end(test.vm, range) != VM_RANGE_ENDED && !vm_owns(test.vm, range));
+    MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED && !vm_owns(test.vm, range));
+    range = vm_range_revive(test.vm, 2 * PARTS * part_bytes); /* one of those that ended */
+    MUST(!range || vm_range_end(test.vm, range) == VM_RANGE_ENDED);
     return NULL;
 }
 
