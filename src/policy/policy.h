@@ -69,9 +69,8 @@ struct policy_reading {
  *     it is in PyTorch's cache     for ever              idle_most_ns       LOWVRAM_KEPT_NS
  *
  * Who moves models needs their memory again at once: sequential offload takes a tenth of the
- * driver's time that it takes alone; with 3 ms it took 1.6 times as much. A refused request,
- * another program and a limit that was set take all at once. LOWVRAM_KEPT_NS: the longest with
- * which SD 1.5 holds 1.10 of what is live (lab). */
+ * driver's time that it takes alone; with 3 ms it took 1.6 times as much. A refused request, a
+ * peer and a limit take all at once. With LOWVRAM_KEPT_NS SD 1.5 holds 1.10 of what is live. */
 struct policy_idle {
     uint64_t total_bytes, used_bytes; /* of the device; total 0: unknown */
     uint64_t kept_bytes;              /* idle, in PyTorch's cache */

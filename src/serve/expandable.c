@@ -166,11 +166,14 @@ static struct vm *engine_for(struct device *device) {
 }
 
 /* Gets the books before the handle, so that every virtual handle can be mapped. Without books all
- * handles are the driver's from then on, for those of one block must be of one kind. */
+ * are the driver's from then on, where no page of ours may lie: those of a block are of one kind.
+ */
 static bool has_books(struct vm *vm, unsigned device) {
     atomic_bool *without = &self.without_books[device];
-    if (!atomic_load(without) && !vm_range_prepare(vm, book_range_largest_bytes()))
+    if (!atomic_load(without) && !vm_range_prepare(vm, book_range_largest_bytes())) {
         atomic_store(without, true);
+        vm_reclaim_now(vm, UINT64_MAX);
+    }
     return !atomic_load(without);
 }
 
@@ -234,7 +237,7 @@ CUresult vhandle_export(void) {
 unsigned vhandle_address_again(uint64_t *address, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     struct vm *vm = device ? device_vm(device) : NULL;
-    uint64_t again = vm ? vm_range_revive(vm, bytes) : 0;
+    uint64_t again = vm && has_books(vm, device_index(device)) ? vm_range_revive(vm, bytes) : 0;
     if (!again)
         return VRAMGC_MAX_DEVICES;
     *address = again;

@@ -5,6 +5,8 @@
 
 #include "../seed.h"
 
+#include "cuda/objects.h"
+#include "cuda/real.h"
 #include "python/frames.h"
 #include "python/phases.h"
 #include "store/store.h"
@@ -24,6 +26,17 @@ static THREAD_LOCAL unsigned stack[DEPTH]; /* the functions, innermost first */
 /* ---- what names.c needs ---- */
 
 _Atomic(struct vramgc_file *) store_current = &file;
+
+/* There is no PyTorch that could record. */
+bool objects_path(const char *stem, unsigned nth, char *path, size_t capacity) {
+    (void)stem, (void)nth, (void)path, (void)capacity;
+    return false;
+}
+
+void *real_in_object(const char *path, const char *symbol) {
+    (void)path, (void)symbol;
+    return NULL;
+}
 
 uint64_t frames_innermost(void) {
     return 1;
