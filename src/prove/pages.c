@@ -5,6 +5,7 @@
  * data in larger ones. */
 #include "prove/check.h"
 #include "prove/pattern.h"
+#include "vm/page_table.h"
 
 /* Compute capabilities 7.0 and 7.2; 7.5 is Turing.
  * https://github.com/ovg-project/kvcached/issues/465
@@ -57,13 +58,13 @@ enum outcome check_content(struct text *said) {
     return moves(said, PAGE_BYTES);
 }
 
-/* As large as the engine has them: two 256ths of the device, and 240 MiB, at most. */
+/* As large as the engine has them. */
 enum outcome check_large(struct text *said) {
     size_t free_bytes, total_bytes;
     CALL(cuMemGetInfo_v2, &free_bytes, &total_bytes);
-    size_t pages = min_u64(total_bytes / 128 / PAGE_BYTES, 120);
-    text_format(said, "of %zu MiB", pages * PAGE_BYTES >> 20);
-    return moves(said, pages * PAGE_BYTES);
+    size_t bytes = extent_within(extent_largest(total_bytes, true)) * PAGE_BYTES;
+    text_format(said, "of %zu MiB", bytes >> 20);
+    return moves(said, bytes);
 }
 
 /* The handles go round by one place; what each holds goes with it. */

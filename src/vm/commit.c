@@ -12,10 +12,6 @@
 
 #include "base/debug.h"
 
-/* The largest extent is one such part of the device at most: while the GPU is not past it a smaller
- * block keeps all of it. From 5 GiB on that is no limit. */
-enum { DEVICE_PART = 256 };
-
 /* A block on its way to its user. */
 struct block {
     struct page_segment *segment;
@@ -148,11 +144,6 @@ static size_t count_missing(struct vm *vm, const struct block *block) {
     return missing;
 }
 
-static size_t largest_extent(const struct room *room, bool prefilled) {
-    uint64_t part = max_u64(room->total_bytes / DEVICE_PART / PAGE_BYTES, 1);
-    return min_u64(prefilled ? LARGEST_ROOMY : LARGEST_EXTENT, prefilled ? 2 * part : part);
-}
-
 /* More would be physical than PyTorch has reserved, though it has returned some. */
 static bool would_exceed(struct vm *vm, size_t wanted) {
     lock_take(&vm->lock);
@@ -168,7 +159,7 @@ static bool would_exceed(struct vm *vm, size_t wanted) {
  * this very thread. */
 static void use_idle(struct vm *vm, struct block *block) {
     struct room room = vm_room(vm, MEMINFO_KNOWN);
-    block->largest = largest_extent(&room, block->prefilled);
+    block->largest = extent_largest(room.total_bytes, block->prefilled);
     lock_take(&vm->lock);
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);

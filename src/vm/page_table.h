@@ -23,6 +23,15 @@ static inline size_t extent_size_index(size_t npages) {
     return npages <= LARGEST_EXTENT ? npages - 1 : npages / LARGEST_EXTENT + LARGEST_EXTENT - 2;
 }
 
+/* The pages of the largest extent: one such part of the device at most, for while the GPU is not
+ * past it a smaller block keeps all of it; from 5 GiB on that is no limit. Where the card is roomy
+ * two parts. */
+enum { DEVICE_PART = 256 };
+static inline size_t extent_largest(uint64_t total_bytes, bool roomy) {
+    uint64_t part = max_u64(total_bytes / DEVICE_PART / PAGE_BYTES, 1);
+    return min_u64(roomy ? LARGEST_ROOMY : LARGEST_EXTENT, roomy ? 2 * part : part);
+}
+
 /* The largest extent of at most so many pages. */
 static inline size_t extent_within(size_t npages) {
     return npages <= LARGEST_EXTENT ? npages : npages - npages % LARGEST_EXTENT;
