@@ -14,25 +14,6 @@ LARGE = [(768, 512, 121), (1216, 704, 97), (704, 480, 161)]
 SOUND = [(1920, 1088, 121), (768, 512, 121)]
 
 
-@torch.no_grad()
-def jobs(pipe, session, encode, todo, **more):
-    session.job("loaded")
-    for width, height, frames in todo:
-        made = pipe(
-            **encode(pipe),
-            width=width,
-            height=height,
-            num_frames=frames,
-            num_inference_steps=STEPS,
-            output_type="pt",
-            **more,
-        )
-        placed.to_host(session, made.frames)
-        del made
-        session.job(f"{width}x{height}, {frames} frames")
-    return pipe
-
-
 def prompt(states, length):
     """The distilled models take no second prompt."""
     mask = torch.ones(1, length, dtype=torch.bool, device="cuda")
@@ -52,7 +33,7 @@ def by_gemma(pipe, length=1024):
 
 def distilled(pipe, session, todo):
     pipe.vae.enable_tiling()
-    return jobs(pipe, session, by_t5, todo, guidance_scale=1.0, decode_timestep=0.05)
+    return placed.videos(pipe, session, by_t5, todo, STEPS, guidance_scale=1.0, decode_timestep=0.05)
 
 
 def whole(session):
@@ -70,4 +51,5 @@ def by_group(session):
     some sizes."""
     plain = {"guidance_scale": 1.0, "stg_scale": 0.0, "modality_scale": 1.0}
     sound = {f"audio_{name}": value for name, value in plain.items()}
-    return jobs(placed.groups(recent.ltx2(num_layers=24), num_blocks_per_group=4), session, by_gemma, SOUND, **plain, **sound)
+    pipe = placed.groups(recent.ltx2(num_layers=24), num_blocks_per_group=4)
+    return placed.videos(pipe, session, by_gemma, SOUND, STEPS, **plain, **sound)

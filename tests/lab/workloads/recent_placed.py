@@ -33,6 +33,26 @@ def hidden_states(encoder, length, vocabulary, **more):
     return encoder(input_ids=ids, output_hidden_states=True, use_cache=False, **more).hidden_states
 
 
+@torch.no_grad()
+def videos(pipe, session, prompt, todo, steps, **more):
+    """Of each width, height and number of frames; prompt(pipe) is what the pipeline is told of the prompt."""
+    session.job("loaded")
+    for width, height, frames in todo:
+        made = pipe(
+            **prompt(pipe),
+            width=width,
+            height=height,
+            num_frames=frames,
+            num_inference_steps=steps,
+            output_type="pt",
+            **more,
+        )
+        to_host(session, made.frames)
+        del made
+        session.job(f"{width}x{height}, {frames} frames")
+    return pipe
+
+
 def to_host(session, result):
     """As a web UI takes it, to write it to a file."""
     result = result.cpu()

@@ -2,7 +2,6 @@
 offload. The VAE decodes frame after frame and keeps of each what the next needs."""
 
 import recent
-import torch
 from workloads import recent_placed as placed
 
 STEPS = 3
@@ -17,28 +16,17 @@ def encode(pipe):
     return placed.hidden_states(pipe.text_encoder, LENGTH, 256000)[-1]
 
 
+def prompts(pipe):
+    return {"prompt_embeds": encode(pipe), "negative_prompt_embeds": encode(pipe)}
+
+
 def tiled(pipe):
     pipe.vae.enable_tiling()
     return pipe
 
 
-@torch.no_grad()
 def jobs(pipe, session, todo):
-    session.job("loaded")
-    for width, height, frames in todo:
-        made = pipe(
-            prompt_embeds=encode(pipe),
-            negative_prompt_embeds=encode(pipe),
-            width=width,
-            height=height,
-            num_frames=frames,
-            num_inference_steps=STEPS,
-            output_type="pt",
-        )
-        placed.to_host(session, made.frames)
-        del made
-        session.job(f"{width}x{height}, {frames} frames")
-    return pipe
+    return placed.videos(pipe, session, prompts, todo, STEPS)
 
 
 def whole(session):
