@@ -11,7 +11,7 @@
 
 /* Shortest step of our thread, and the pause while anything is captured. How soon the GPU is asked
  * again where it has not finished: a hundredth of the cool-down. With twice or half of STEP_NS, or
- * twice LATE_NS, sd15 and sdxl_offload hold the same under lowvram, within 1 %. */
+ * twice RETRY_NS, sd15 and sdxl_offload hold the same under lowvram, within 1 %. */
 #define STEP_NS  (MILLISECOND_NS / 5)
 #define NAP_NS   MILLISECOND_NS
 #define RETRY_NS (10 * MILLISECOND_NS)

@@ -2,7 +2,7 @@
 # Mode flush: memory that PyTorch's expandable segments have just released serves them again (govern/cached_handles.c).
 load common
 
-# Of 768 MiB the context takes 256. VRAMGC_TEST_REST=60s caches for seconds.
+# Of 768 MiB the context takes 256. VRAMGC_COOLDOWN=60s caches for seconds.
 flushes() {
     export VRAMGC_MODE=flush PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
     local version
@@ -17,7 +17,7 @@ flushes() {
 
 @test "each call: what is cached serves again, alike only, and nobody notices" {
     rm -f "$BATS_TEST_TMPDIR"/record.vramgc*
-    VRAMGC_MODE=flush VRAMGC_TEST_REST=60s LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc \
+    VRAMGC_MODE=flush VRAMGC_COOLDOWN=60s LD_PRELOAD=$library VRAMGC_OUT=$BATS_TEST_TMPDIR/record.vramgc \
         run tests/on_card --cuda 13 --mem 768MiB -- build/vm/vmm_calls/cached_handles
     echo "$output"
     [ "$status" = 0 ]
@@ -39,15 +39,15 @@ storm() {
 
 @test "a storm of empty_cache makes its memory once" {
     only_since 2.10 # 2.9 gives its handles up in another order
-    VRAMGC_TEST_REST=60s storm
+    VRAMGC_COOLDOWN=60s storm
     [ "$(fact handle_reuses)" = $((19 * 5)) ]
     [ "$(fact held_bytes_peak)" = $((102 << 20)) ]
 }
 
 @test "not above the threshold, and not under lowvram: there it goes at once" {
-    VRAMGC_TEST_REST=60s VRAMGC_THRESHOLD=10 storm
+    VRAMGC_COOLDOWN=60s VRAMGC_THRESHOLD=10 storm
     [ "$(fact handle_reuses)" = 0 ]
-    VRAMGC_TEST_REST=60s VRAMGC_LOWVRAM=1 storm
+    VRAMGC_COOLDOWN=60s VRAMGC_LOWVRAM=1 storm
     [ "$(fact handle_reuses)" = 0 ]
 }
 
@@ -56,21 +56,21 @@ storm() {
 }
 
 @test "PyTorch's own retry finds what it has just given up" {
-    VRAMGC_TEST_REST=60s VRAMGC_THRESHOLD=100 flushes 'alloc a 300MiB; free a; alloc b 300MiB stream=1; fill b 2; verify b 2;
+    VRAMGC_COOLDOWN=60s VRAMGC_THRESHOLD=100 flushes 'alloc a 300MiB; free a; alloc b 300MiB stream=1; fill b 2; verify b 2;
         expect num_alloc_retries == 1; expect num_ooms == 0; _exit 0'
     [ "$(fact held_bytes_peak)" -le $((512 << 20)) ]
 }
 
 # bats test_tags=python
 @test "a reclaim that is asked for gives it to the driver, and says so" {
-    VRAMGC_MODE=flush PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True VRAMGC_TEST_REST=60s python_says 'asked ok' asked 768MiB
+    VRAMGC_MODE=flush PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True VRAMGC_TEST_REST=60s VRAMGC_COOLDOWN=60s python_says 'asked ok' asked 768MiB
     [[ $(grep '^action flush asked' <<<"$facts") == *" before=$((100 << 20)) after=0 "* ]]
 }
 
 # Five of ten pieces are cached when the driver has no memory for the page tables of b, its third call; PyTorch would not come out of that.
 @test "access refused for lack of memory is asked for again when what is cached has gone back" {
     only_since 2.10 # with 2.9 nothing is cached then
-    VRAMGC_TEST_REST=60s SIMGPU_FAIL=cuMemSetAccess:3 flushes 'alloc a 190MiB; free a; empty_cache; alloc b 90MiB; fill b 2; verify b 2;
+    VRAMGC_COOLDOWN=60s SIMGPU_FAIL=cuMemSetAccess:3 flushes 'alloc a 190MiB; free a; empty_cache; alloc b 90MiB; fill b 2; verify b 2;
         expect num_ooms == 0; _exit 0'
     [ "$(fact held_bytes_peak)" = $((202 << 20)) ]
     [ "$(fact held_bytes)" = $((102 << 20)) ]

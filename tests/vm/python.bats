@@ -15,12 +15,12 @@ python_passes() {
 # bats test_tags=random
 @test "what applications compute from cudaMemGetInfo is what can be had" { python_passes formulas 2GiB; }
 
-# VRAMGC_TEST_REST=60s: what is cached, or given up, stays for seconds.
+# VRAMGC_COOLDOWN=60s: what is cached, or given up, stays for seconds.
 @test "what PyTorch says of a refusal is no more than the card has" {
     local setting mode
     for setting in expandable_segments:False expandable_segments:True; do
         for mode in flush compact; do
-            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_TEST_REST=60s python_says 'refused_text ok' refused_text 8GiB || return 1
+            PYTORCH_CUDA_ALLOC_CONF=$setting VRAMGC_MODE=$mode VRAMGC_COOLDOWN=60s python_says 'refused_text ok' refused_text 8GiB || return 1
         done
     done
 }
