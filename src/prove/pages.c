@@ -62,9 +62,9 @@ enum outcome check_content(struct text *said) {
 enum outcome check_large(struct text *said) {
     size_t free_bytes, total_bytes;
     CALL(cuMemGetInfo_v2, &free_bytes, &total_bytes);
-    size_t bytes = extent_within(extent_largest(total_bytes, true)) * PAGE_BYTES;
-    text_format(said, "of %zu MiB", bytes >> 20);
-    return moves(said, bytes);
+    size_t pages = extent_within(extent_largest(total_bytes, true));
+    text_format(said, "of %zu MiB", pages * PAGE_BYTES >> 20);
+    return moves(said, pages * PAGE_BYTES);
 }
 
 /* The handles go round by one place; what each holds goes with it. */

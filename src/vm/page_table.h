@@ -23,9 +23,8 @@ static inline size_t extent_size_index(size_t npages) {
     return npages <= LARGEST_EXTENT ? npages - 1 : npages / LARGEST_EXTENT + LARGEST_EXTENT - 2;
 }
 
-/* The pages of the largest extent: one such part of the device at most, for while the GPU is not
- * past it a smaller block keeps all of it; from 5 GiB on that is no limit. Where the card is roomy
- * two parts. */
+/* The pages of the largest extent, at most one or two such parts of the device: while the GPU is
+ * not past it a smaller block keeps all of it. From 5 GiB on that is no limit to 20 MiB. */
 enum { DEVICE_PART = 256 };
 static inline size_t extent_largest(uint64_t total_bytes, bool roomy) {
     uint64_t part = max_u64(total_bytes / DEVICE_PART / PAGE_BYTES, 1);

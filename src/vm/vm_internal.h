@@ -201,8 +201,7 @@ struct room vm_room(struct vm *vm, enum meminfo_need need);
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
-/* By the latest reading there is room with so many pages more; else vm->filled. The lock is held.
- */
+/* By the latest reading there is room with so many pages more, else it is filled. Lock held. */
 bool vm_is_roomy(struct vm *vm, size_t pages);
 
 /* Before the first: books for all that a device has. False: there is no memory for them. */
