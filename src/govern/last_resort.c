@@ -31,10 +31,16 @@ enum given { NOTHING, SOME, ENOUGH };
 
 /* --- the rungs --- */
 
+static uint64_t own_idle(struct device *device, uint64_t bytes) {
+    struct vm *vm = device_vm(device);
+    return vm ? decay_after_oom(device, vm, bytes) : cached_handles_release(device, bytes);
+}
+
+/* Addresses are the process's: those that another GPU's memory keeps will do. */
 static enum given give_own_idle(const struct request *request) {
-    struct vm *vm = device_vm(request->device);
-    uint64_t given = vm ? decay_after_oom(request->device, vm, request->bytes)
-                        : cached_handles_release(request->device, request->bytes);
+    uint64_t given = own_idle(request->device, request->bytes);
+    for (unsigned i = 0; request->what == REFUSED_ADDRESSES && i < VRAMGC_MAX_DEVICES; i++)
+        given += device_if_ready(i) ? own_idle(device_if_ready(i), request->bytes) : 0;
     return given >= request->bytes ? ENOUGH : given ? SOME : NOTHING;
 }
 

@@ -131,14 +131,14 @@ becomes() {
 }
 
 
-# 8 GiB: each stream and kind of block takes 9 GiB of addresses.
+# 8 GiB: each stream and kind of block takes 9 GiB of addresses. What one GPU's streams gave up another GPU's can not have again.
 @test "addresses are short: ranges that PyTorch has freed do not keep them" {
     local mode switch='free a; empty_cache; alloc a 100MiB'
     export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True SIMGPU_MAX_ADDRESSES=10GiB
     for version in $versions; do
         lay_out "$version" "$version"
         for mode in off flush compact; do
-            VRAMGC_MODE=$mode drive "$version" "alloc a 100MiB stream=1; $switch stream=2; $switch stream=3; expect num_ooms == 0" --mem 8GiB
+            VRAMGC_MODE=$mode drive "$version" "alloc a 100MiB stream=1; $switch stream=2; $switch stream=3; device 1; $switch; expect num_ooms == 0" --mem 8GiB --devices 2
             [ "$status" = 0 ]
         done
     done
