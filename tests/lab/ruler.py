@@ -42,8 +42,9 @@ class Ruler:
     def __init__(self, context_bytes):
         self.context_bytes = context_bytes
         self.device_bytes = torch.cuda.mem_get_info()[1]
-        self.used = books.device_books()
+        self.used, self.peak = books.device_books(), books.device_peak() or books.device_books()
         self.base_bytes = self.used()
+        self.peak()
         self.snapshot = getattr(ctypes.CDLL(None), "vramgc_snapshot", None)
         self.samples, self.pauses, self.worked_until = [], [], None
         self.done = threading.Event()
@@ -56,10 +57,10 @@ class Ruler:
     def sample(self):
         stats = torch.cuda.memory_stats_as_nested_dict()["allocated_bytes"]["all"]
         torch.cuda.reset_peak_memory_stats()
-        held = self.held()
+        held, held_peak = self.held(), self.peak() - self.base_bytes
         needed = pages_needed(self.snapshot, stats["current"])
         live, peak = stats["current"], stats["peak"]
-        self.samples.append(timeline.Sample(time.monotonic(), held, needed, live, peak))
+        self.samples.append(timeline.Sample(time.monotonic(), held, needed, live, peak, held_peak))
 
     def run(self):
         while not self.done.wait(SAMPLE_SECONDS):

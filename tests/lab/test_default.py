@@ -32,6 +32,10 @@ def samples(*rows, step=0.25):
 
 
 class OverTime(unittest.TestCase):
+    def test_what_was_held_between_two_samples_counts(self):
+        rows = [Sample(0, 10, 0, 9, 9), Sample(1, 10, 0, 9, 9, 70)]
+        self.assertEqual(timeline.figures(rows, [], 100)["held_peak_bytes"], 70)
+
     def test_the_average_is_of_time_not_of_samples(self):
         rows = [Sample(0, 10, 0, 0, 0), Sample(1, 20, 0, 0, 0), Sample(4, 90, 0, 0, 0)]
         self.assertEqual(timeline.average(rows, [(0, 4)], "held"), round((10 + 3 * 20) / 4))

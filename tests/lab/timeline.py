@@ -5,9 +5,9 @@ import bisect
 import collections
 
 # time: seconds; held: bytes of the device in use, the context left out; needed: bytes of the pages
-# in which something is live; live: bytes of live blocks; live_peak: the most of these since the
-# sample before.
-Sample = collections.namedtuple("Sample", "time held needed live live_peak")
+# in which something is live; live: bytes of live blocks; live_peak, held_peak: the most of these
+# since the sample before.
+Sample = collections.namedtuple("Sample", "time held needed live live_peak held_peak", defaults=(0,))
 
 LEAST_BYTES = 32 << 20  # less is not worth a call: src/base/standards.h
 WINDOW_SECONDS = 1  # VRAMGC_COOLDOWN
@@ -102,7 +102,7 @@ def figures(samples, pauses, most_held, worked_until=None):
         "held_after_bytes": round(sum(after) / len(after)) if after else None,
         "held_after_most_bytes": max(after, default=None),
         "held_end_bytes": samples[-1].held,
-        "held_peak_bytes": max(sample.held for sample in samples),
+        "held_peak_bytes": max(max(sample.held, sample.held_peak) for sample in samples),
         "live_peak_bytes": max(sample.live_peak for sample in samples),
         "idle_above_seconds": longest(samples, idle(samples), most_held),
         "unneeded_above_seconds": longest(samples, unneeded(samples), most_held),

@@ -33,6 +33,8 @@ static void large_blocks_take_whole_pages(void **state) {
     assert_int_equal(pointer % (2 * MIB), 0);
     ok(cuMemFree(pointer));
     assert_int_equal(before, free_bytes());
+    assert_int_equal(simgpu_most_used_bytes(0), (256 + 4) * MIB);
+    assert_int_equal(simgpu_most_used_bytes(0), 256 * MIB);
 }
 
 static void small_blocks_share_a_page(void **state) {

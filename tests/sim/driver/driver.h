@@ -32,6 +32,7 @@ struct device {
     uint8_t *page_dirty;  /* Per page: host bytes have been written. */
     uint32_t page_count, free_count;
     size_t context_bytes; /* Taken by contexts, tables, code; not backed by pages. */
+    size_t most_bytes;    /* In use at once since simgpu_most_used_bytes was last asked. */
     unsigned long requests;
     struct context *primary;
     struct pool *default_pool, *current_pool;

@@ -102,15 +102,33 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     END(CUDA_SUCCESS);
 }
 
-size_t simgpu_used_bytes(int ordinal) {
+static size_t books_of(int ordinal, size_t (*tell)(struct device *device)) {
     size_t bytes = 0;
     if (sim_begin(NEED_INIT) != CUDA_SUCCESS)
         return 0;
     struct device *device = device_of(ordinal);
     if (device != NULL)
-        bytes = (size_t)device->page_count * PAGE_BYTES - device_free_bytes(device);
+        bytes = tell(device);
     sim_end(__func__, CUDA_SUCCESS);
     return bytes;
+}
+
+static size_t used_now(struct device *device) {
+    return device_used_bytes(device);
+}
+
+size_t simgpu_used_bytes(int ordinal) {
+    return books_of(ordinal, used_now);
+}
+
+static size_t most_used(struct device *device) {
+    size_t bytes = device->most_bytes;
+    device->most_bytes = device_used_bytes(device);
+    return bytes;
+}
+
+size_t simgpu_most_used_bytes(int ordinal) {
+    return books_of(ordinal, most_used);
 }
 
 /* Managed memory is host memory here: on a card it takes device memory only page by page, when the

@@ -23,6 +23,7 @@ struct phys {
 
 CUresult device_memory_init(struct device *device);
 size_t device_free_bytes(const struct device *device);
+size_t device_used_bytes(const struct device *device); /* the rest of it */
 /* True if the OOM_NTH setting refuses this request. */
 bool device_refuses(struct device *device);
 /* Takes pages; NULL if there are not enough. References start at zero. */

@@ -34,6 +34,10 @@ size_t device_free_bytes(const struct device *device) {
     return pages > taken ? pages - taken : 0;
 }
 
+size_t device_used_bytes(const struct device *device) {
+    return (size_t)device->page_count * PAGE_BYTES - device_free_bytes(device);
+}
+
 bool device_refuses(struct device *device) {
     if (sim.config.oom_nth == 0 || ++device->requests % sim.config.oom_nth != 0)
         return false;
@@ -74,6 +78,8 @@ struct phys *phys_take(struct device *device, size_t bytes) {
     phys->page_count = (uint32_t)count;
     for (size_t i = 0; i < count; i++)
         phys->pages[i] = device->free_pages[--device->free_count];
+    size_t used_bytes = device_used_bytes(device);
+    device->most_bytes = used_bytes > device->most_bytes ? used_bytes : device->most_bytes;
     return phys;
 }
 

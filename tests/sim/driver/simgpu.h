@@ -42,6 +42,9 @@ int simgpu_use(struct CUstream_st *stream, unsigned long long pointer, size_t by
  * in front of cuMemGetInfo answers. 0 before the driver is initialised, and for no such device. */
 size_t simgpu_used_bytes(int device);
 
+/* The most that was in use at once since this was last asked. */
+size_t simgpu_most_used_bytes(int device);
+
 /* Memory that lies with the host and is held by handles of cuMemCreate. */
 size_t simgpu_host_bytes(void);
 
