@@ -77,12 +77,14 @@ static bool of_pool(const struct oom *oom) {
 }
 
 /* PyTorch empties its cache before it reports out of memory. What no block is in and yet stays is
- * in a pool of its own: of a captured graph, or of a torch.cuda.MemPool. Under compact that may be
- * addresses alone. */
+ * in a pool of its own: of a captured graph, or of a torch.cuda.MemPool, whose idle pages serve all
+ * in mode compact. Little may be other segments, which wait for the GPU. */
 static bool of_private_pool(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
-    return r->reported && oom->kept_bytes > 0 &&
-           oom->kept_bytes + r->free_bytes >= r->request_bytes;
+    bool graphs_alone = stats_file_mode(oom->record->file) == MODE_COMPACT;
+    return r->reported && oom->kept_bytes >= oom->sum.total_bytes / CAUSE_SHARE &&
+           oom->kept_bytes + r->free_bytes >= r->request_bytes &&
+           (!graphs_alone || oom->record->file->process.captures > 0);
 }
 
 /* Without it the request would have fitted. Where what is idle would have sufficed, too, it is

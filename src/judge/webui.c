@@ -16,11 +16,12 @@ static const struct webui sdnext = {
     .limit = "Memory limit",
 };
 
-/* It has --disable-smart-memory, too. */
+/* It moves models by itself: with --always-low-vram no more than the text encoder, and neither that
+ * nor --always-no-vram made an image that it had not made without. --medvram and such it drops. It
+ * has --disable-smart-memory, too. */
 static const struct webui forge = {
-    .offload = {"Forge: --always-low-vram", "Forge: --always-no-vram"},
     .tiles = "Forge: Never OOM, for VAE",
-    .device = "--device-id",
+    .device = "--gpu-device-id",
 };
 
 #define COMFYUI                                                                                    \

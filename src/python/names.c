@@ -180,6 +180,18 @@ uint32_t names_caller(void) {
     return who;
 }
 
+bool names_are_of_one(uint32_t then, uint32_t now) {
+    const struct vramgc_file *file = store_file();
+    uint32_t call = names_call(then), around = call ? file->calls[call - 1].caller : 0;
+    if (!call || !names_call(now))
+        return true;
+    const char *phase = file->sites[names_site(then) - 1].phase;
+    bool within = *phase && strcmp(phase, file->sites[names_site(now) - 1].phase) == 0;
+    for (uint32_t at = names_call(now); at && !within; at = file->calls[at - 1].caller)
+        within = at == call || at == around;
+    return within;
+}
+
 uint64_t names_error(void) {
     return atomic_load(&names_on) ? frames_error() : 0;
 }

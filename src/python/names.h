@@ -34,6 +34,10 @@ static inline uint32_t names_here(void) {
     return names_site(names_caller());
 }
 
+/* Both are part of one piece of work, as names_caller tells of them: `now` is within the function
+ * of `then`, or that which called it, or is of the same phase. True where calls are not known. */
+bool names_are_of_one(uint32_t then, uint32_t now);
+
 /* Autograd records this thread's work, and has: its results keep what led to them. */
 bool names_recorded(void);
 

@@ -269,7 +269,7 @@ static void count_lost(struct alloc_freed *lost) {
 
 static void count_allocated(struct device *device, const struct alloc_freed *made) {
     if (UNLIKELY(oom_is_open()) && oom_granted(made->bytes) && made->block)
-        device_forget_oom_owners(device);
+        device_forget_oom_owners(device, true);
     count_alloc(device, made, true);
     lend(made, true);
     if (made->class == CLASS_DEVICE)

@@ -229,18 +229,25 @@ void device_list_owners(struct device *device, uint64_t step_ns) {
     device->listed_rest = note_who(device, &top.sites, step_ns) && rests;
 }
 
-void device_list_oom_owners(struct device *device) {
+static void publish_oom_owners(struct device *device, const struct owners_lists *lists) {
+    owners_publish(&lists->sites, &device->out->owners_at_oom);
+    owners_publish(&lists->calls, &device->out->calls_at_oom);
+}
+
+void device_list_oom_owners(struct device *device, bool again) {
     struct owners_lists now;
     lock_take(&device->lock);
     owners_list_now(&device->owners, figure_get(&device->out->stats.live_bytes.current), &now);
+    if (!again)
+        device->oom_before =
+            (struct owners_lists){device->out->owners_at_oom, device->out->calls_at_oom};
     lock_give(&device->lock);
-    owners_publish(&now.sites, &device->out->owners_at_oom);
-    owners_publish(&now.calls, &device->out->calls_at_oom);
+    publish_oom_owners(device, &now);
 }
 
-void device_forget_oom_owners(struct device *device) {
-    __atomic_store_n(&device->out->owners_at_oom.count, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&device->out->calls_at_oom.count, 0, __ATOMIC_RELEASE);
+void device_forget_oom_owners(struct device *device, bool even_alone) {
+    if (even_alone || device->oom_before.sites.count)
+        publish_oom_owners(device, &device->oom_before);
 }
 
 /* Whole numbers: two conversions and a division of doubles would take twice as long. */

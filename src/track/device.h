@@ -85,6 +85,7 @@ struct device {
     struct device_paging paging;
     struct growth growth;
     struct owners owners;           /* the lock */
+    struct owners_lists oom_before; /* of the out-of-memory before the latest */
     uint64_t listed_events;         /* of blocks, when they were last listed */
     bool listed_rest;               /* and there is a point of after the latest of them */
     CUcontext context;              /* in which our own thread may ask */
@@ -126,11 +127,12 @@ void device_add_to_mean(struct device *device);
  * step_ns as in store_who. */
 void device_list_owners(struct device *device, uint64_t step_ns);
 
-/* Writes down whose it is now, at an out-of-memory. */
-void device_list_oom_owners(struct device *device);
+/* Writes down whose it is now, at an out-of-memory, or, again, at its next attempt. */
+void device_list_oom_owners(struct device *device, bool again);
 
-/* There was no out-of-memory, after all: who had memory then is of no use. */
-void device_forget_oom_owners(struct device *device);
+/* There was no out-of-memory, after all: who had memory at the one before is told again, or, of the
+ * first, nobody where even that is of no use. */
+void device_forget_oom_owners(struct device *device, bool even_alone);
 
 /* Where such memory lies; NULL: not on a device that is recorded. */
 struct device *device_of_memory(const CUmemAllocationProp *properties);

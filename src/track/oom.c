@@ -169,11 +169,13 @@ static bool pool_asked_again(enum real_id id, uint64_t bytes) {
 
 static void became_error(const struct vramgc_refusal *refusal) {
     struct thread_oom *oom = &thread_state.oom;
-    device_list_oom_owners(device_if_ready(refusal->device));
+    device_list_oom_owners(device_if_ready(refusal->device),
+                           oom->told.sequence == refusal->sequence);
     oom->told = *refusal;
     oom->told_ns = clock_ns();
     oom->told_in_python = atomic_load(&names_on);
     oom->told_error = names_error();
+    oom->told_caller = names_caller();
     oom->told_block = thread_state.block;
 }
 
@@ -184,11 +186,14 @@ void oom_block_freed(uint64_t address) {
         oom->told.sequence = 0;
 }
 
-/* The program's Python has caught the error, and is at work in its `except`: nothing went on
- * without the memory. Where PyTorch has caught it Python handles what it handled before. */
+/* The program's Python has caught the error, and is at work in its `except`, or in other work, as
+ * a server's on its next request: nothing went on without the memory. Where PyTorch has caught it
+ * Python handles what it handled before. */
 static bool is_handled(void) {
+    const struct thread_oom *oom = &thread_state.oom;
     uint64_t error = names_error();
-    return error && error != thread_state.oom.told_error;
+    return (error && error != oom->told_error) ||
+           !names_are_of_one(oom->told_caller, names_caller());
 }
 
 void oom_asked_anew(void) {
@@ -197,6 +202,7 @@ void oom_asked_anew(void) {
     if (at_once && !is_handled()) {
         oom->told.reported = oom->told_in_python ? VRAMGC_WENT_ON : VRAMGC_SEEMS_ON;
         store_refusal_again(&oom->told);
+        device_forget_oom_owners(device_if_ready(oom->told.device), false);
         if (oom->told_in_python)
             oom_log_went_on(&oom->told);
     }

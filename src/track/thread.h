@@ -67,6 +67,7 @@ struct thread_oom {
                                      what came of it is known */
     uint64_t told_ns, told_block; /* when, and the thread's latest block then */
     uint64_t told_error;          /* the exception that Python handled then (names.h) */
+    uint32_t told_caller;         /* who asked */
     bool told_in_python;          /* what it handles can be told */
 };
 

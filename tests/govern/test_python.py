@@ -232,7 +232,7 @@ class WholePyTorch(unittest.TestCase):
                     REPORT_COMMAND=str(ROOT / "build/vramgc"),
                     **settings,
                 )
-                self.check(run, ["workspace", "error", "handled", "workspace while one is handled", "six alike"])
+                self.check(run, ["workspace", "error", "handled", "workspace while one is handled", "one moment", "six alike"])
 
     def test_the_last_column_is_of_before_python_frees_all(self):
         for how, rest, head, live in (
@@ -347,7 +347,7 @@ class WholePyTorch(unittest.TestCase):
 
     def test_what_a_refusal_came_from_is_told(self):
         run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
-        self.check(run, ["LoRAs", "a load", "another load", "a failed try", "what it leaves", "gradients"])
+        self.check(run, ["LoRAs", "a load", "another load", "a failed try", "what it leaves", "requests", "gradients"])
 
     def test_a_text_encoder_that_stays_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}

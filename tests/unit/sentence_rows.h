@@ -196,6 +196,12 @@ static const struct row todos[] = {
      "tiles (node VAE Decode (Tiled))."},
     {"full", SMALLER},
     {"full command=train.py", "Make image or batch smaller."},
+    {"full command=Forge/launch.py mode=compact",
+     "Make image or batch smaller. --spill 600MiB would let this request go on, slowly; the next "
+     "may need more."},
+    {"full command=Forge/launch.py phase=VAE card=20000",
+     "Make image or batch smaller, or have the VAE work in tiles (Forge: Never OOM, for VAE). Or "
+     "use GPU 1, which has 19.5 GiB free: " ELSEWHERE ", or --gpu-device-id 1 instead of that."},
     {"full command=stable-diffusion-webui/launch.py+--medvram",
      "Make image or batch smaller, or offload models (--lowvram)."},
     {"full command=stable-diffusion-webui/launch.py+--medvram+--lowvram",

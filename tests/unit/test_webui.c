@@ -47,10 +47,11 @@ static void how_it_was_started(void **state) {
     assert_string_equal(webui_offload(file), "--lowvram");
     assert_null(webui_of(file)->collects);
     started_as("python /opt/stable-diffusion-webui-forge/launch.py");
-    assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
+    assert_null(webui_offload(file)); /* no option of its moves the model that is at work */
+    assert_string_equal(webui_of(file)->device, "--gpu-device-id");
     started_as("/home/ann/stable-diffusion-webui-reForge/venv/bin/python launch.py "
                "--disable-smart-memory");
-    assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
+    assert_string_equal(webui_of(file)->tiles, "Forge: Never OOM, for VAE");
 }
 
 /* As webui.sh does: the name of the folder is nowhere else. */
@@ -60,7 +61,7 @@ static void where_it_was_started(void **state) {
     has_loaded("modules/ops.py");
     assert_string_equal(webui_offload(file), "--medvram");
     strcpy(file->working_folder, "/home/ann/stable-diffusion-webui-reForge/");
-    assert_string_equal(webui_offload(file), "Forge: --always-low-vram");
+    assert_null(webui_offload(file));
     strcpy(file->working_folder, "/home/ann/automatic/");
     assert_string_equal(webui_of(file)->tiles, "Settings > Variational Auto Encoder > VAE tiling");
 }
@@ -118,8 +119,6 @@ static void what_is_given_already(void **state) {
     assert_string_equal(webui_offload(file), "--lowvram");
     started_as("python my_ui.py --lowvram");
     assert_null(webui_offload(file));
-    started_as("python my_ui.py --always-low-vram");
-    assert_string_equal(webui_offload(file), "Forge: --always-no-vram");
     started_as("python my_ui.py --novram --disable-pinned-memory");
     assert_null(webui_offload(file));
     assert_string_equal(pins_less(), "Pin less");

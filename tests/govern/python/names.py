@@ -31,6 +31,12 @@ def record():
     return report()["processes"][0]
 
 
+def is_of_one_moment(process):
+    """What was live when the latest of the errors came, and whose it was."""
+    latest = [r for r in process["refusals"] if r["reported"] and not r["went_on"]][-1]
+    return latest["allocated_bytes"] == process["devices"][0]["owners_at_oom"]["live_bytes"]
+
+
 def named(owners, function):
     """The bytes of a function in a list of owners."""
     now = record()

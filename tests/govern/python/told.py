@@ -125,6 +125,37 @@ def gradients():
     say("gradients", verdict["do"].startswith("PyTorch records gradients, and each result"), verdict=verdict)
 
 
+def encodes():
+    return take(10)
+
+
+def denoises():
+    return take(10), is_large()
+
+
+def is_large():
+    return take(1900)
+
+
+def answers():
+    encodes()
+    return denoises()
+
+
+def requests_that_fail():
+    """A server keeps each error to answer with it; the next request is there at once, and is no work that goes on without memory."""
+    errors = []
+    before = len([r for r in record()["refusals"] if r["reported"]])
+    for _ in range(4):
+        try:
+            answers()
+        except torch.OutOfMemoryError as error:
+            errors.append(error)
+    encodes()
+    went_on = [r["went_on"] for r in record()["refusals"] if r["reported"]][before:]
+    say("requests", went_on == [False] * 4, went_on=went_on)
+
+
 functions_are_named()
 loras_that_stay()
 a_load_under_way()
@@ -132,4 +163,5 @@ a_load_beside_another()
 a_try_beside_a_failed_one()
 what_an_error_leaves()
 kept.clear()
+requests_that_fail()
 gradients()

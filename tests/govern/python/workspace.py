@@ -5,7 +5,7 @@ each check."""
 import torch
 import torch.nn.functional as F
 
-from names import report, say, take
+from names import is_of_one_moment, record, report, say, take
 
 
 def takes_too_much():
@@ -65,6 +65,7 @@ def main():
         take(1)
         say("handled", not latest_went_on())
         say("workspace while one is handled", convolves(image))
+        say("one moment", is_of_one_moment(record()))
     six_at_once()
 
 
