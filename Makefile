@@ -108,6 +108,18 @@ check-build: $(BUILD)/libvramgc.so $(BUILD)/vramgc
 
 include $(sort $(wildcard src/cli/*.mk tests/*/*.mk))
 
+# What `vramgc whatif` puts in front of the user's PyTorch: the simulated card of the tests, its driver, NVML and runtimes. It needs
+# the public headers and names of three toolkits: where they are not fetched (TOOLKIT_INCLUDE) it is not made.
+WHATIF_FILES := $(SIM_DRIVER) $(SIM)/nvml/libnvidia-ml.so.1 $(SIM_RUNTIMES)
+ifneq ($(CUDA_HEADERS),)
+all check-build: $(BUILD)/whatif/stamp
+endif
+
+$(BUILD)/whatif/stamp: $(WHATIF_FILES)
+	@mkdir -p $(@D)
+	@for file in $^; do strip --strip-unneeded -o $(@D)/$${file##*/} $$file || exit 1; done
+	@touch $@
+
 demo:
 	@scripts/setup-system --for demo
 	@$(MAKE) --no-print-directory all
@@ -149,7 +161,7 @@ lint: all
 
 # Downloads and the Python environment stay.
 clean:
-	rm -rf $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map $(BUILD)/grafana-dashboard.json $(BUILD)/told
+	rm -rf $(BUILD)/whatif $(BUILD)/obj $(BUILD)/unit $(BUILD)/hook $(BUILD)/bench $(BUILD)/libvramgc.so $(BUILD)/vramgc $(BUILD)/exports.map $(BUILD)/grafana-dashboard.json $(BUILD)/told
 
 help:
 	@echo "make          build/libvramgc.so and build/vramgc"

@@ -21,5 +21,8 @@
  * GiB of 8, a dozen of the least gain. Chosen. */
 #define HYSTERESIS_PERCENT 5
 
+/* Of VRAMGC_RECORD: 2 million block events, of which the latest million at least are whole. */
+#define RECORD_BYTES (16 * MEBIBYTE)
+
 /* Statistics files that are older go: as long as systemd-tmpfiles keeps what is in /var/tmp. */
 #define KEEP_FOR_NS (30 * 24 * 3600 * SECOND_NS)

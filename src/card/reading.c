@@ -31,6 +31,7 @@ static struct {
     _Atomic(const struct vramgc_limits *) in_force; /* NULL: CUDA is not used yet */
     bool (*_Atomic own)(struct card_own *);
     _Atomic uint64_t took_ns; /* the latest reading */
+    struct generation moves;  /* generation.h */
     struct lock lock;         /* for the gate: */
     struct known cards[MAX_CARDS];
 } self;
@@ -217,4 +218,27 @@ CUresult gate_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     gate_wait();
     return gate_allows(uncounted_bytes) ? REAL(cuMemCreate)(handle, bytes, properties, 0)
                                         : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* --- calls for memory that are under way; on the way of every cudaMalloc: nothing waits --- */
+
+/* Of the moves under way, this thread's. */
+static THREAD_LOCAL uint64_t own_moves;
+
+void moves_begin(void) {
+    own_moves++;
+    generation_begin(&self.moves);
+}
+
+void moves_end(void) {
+    own_moves--;
+    generation_end(&self.moves);
+}
+
+uint64_t moves_now(void) {
+    return generation_now(&self.moves, own_moves);
+}
+
+void moves_forget(void) {
+    generation_settle(&self.moves, own_moves);
 }

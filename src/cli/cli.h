@@ -121,7 +121,7 @@ struct command {
 
 extern const struct command run_command, report_command, export_command, list_command, top_command,
     watch_command, mark_command, set_command, park_command, wake_command, diff_command,
-    prove_command, doctor_command, env_command, help_command;
+    prove_command, doctor_command, whatif_command, env_command, help_command;
 
 /* All of them, with NULL behind the last: set before anything else here. */
 extern const struct command *const *commands;

@@ -6,6 +6,7 @@ CLI_SOURCES := $(wildcard $(CLI_ROOMS:%=$(SRC)/%/*.[cS]) $(SRC)/card/reading.c) 
 CLI_OBJECTS := $(CLI_SOURCES:$(SRC)/%=$(BUILD)/obj/%.o)
 
 $(BUILD)/obj/prove/script.S.o: src/prove/soak.py src/prove/kernels.ptx
+$(BUILD)/obj/cli/replay.S.o: src/cli/replay.py
 $(BUILD)/obj/show/page.S.o: $(wildcard src/show/page/*) src/show/prometheus-rules.yml $(BUILD)/grafana-dashboard.json
 
 $(BUILD)/grafana-dashboard.json: scripts/dashboard src/stats.def

@@ -30,6 +30,8 @@ install: $(if $(BUILT),,all)
 	    echo "$(bindir)/vramgc would not find its library in $(libdir): choose libdir=$(abspath $(bindir)/../lib)" >&2; exit 1 ;; esac
 	@install -D -m 755 $(BUILD)/vramgc $(DESTDIR)$(bindir)/vramgc
 	@install -D -m 755 $(BUILD)/libvramgc.so $(DESTDIR)$(libdir)/vramgc/libvramgc.so
+	@for file in $(BUILD)/whatif/lib*; do [ ! -e $$file ] || \
+	    install -D -m 644 $$file $(DESTDIR)$(libdir)/vramgc/whatif/$${file##*/} || exit 1; done
 	@install -D -m 644 include/vramgc.h $(DESTDIR)$(includedir)/vramgc.h
 	@install -d $(DESTDIR)$(libdir)/pkgconfig
 	@umask 022; printf '%s\n' 'prefix=$(prefix)' 'libdir=$(libdir)' 'includedir=$(includedir)' 'preload=$${libdir}/vramgc/libvramgc.so' '' \
@@ -48,13 +50,14 @@ install: $(if $(BUILT),,all)
 	    echo "Installed. Next: $$it run ./webui.sh"
 
 # Folders of others, or that a system has from its start, stay, empty or not.
-OWN_FOLDERS = $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(datadir)/bash-completion/completions $(datadir)/bash-completion \
+OWN_FOLDERS = $(libdir)/vramgc/whatif $(libdir)/vramgc $(libdir)/pkgconfig $(docdir)/guides $(docdir) $(datadir)/bash-completion/completions $(datadir)/bash-completion \
     $(datadir)/zsh/site-functions $(datadir)/zsh $(datadir)/fish/vendor_completions.d $(datadir)/fish \
     $(if $(filter /usr /usr/local,$(prefix)),,$(mandir)/man1 $(mandir) $(datadir)/doc $(datadir) $(libdir) $(includedir) $(bindir) $(exec_prefix) $(prefix))
 
 uninstall:
 	@rm -f $(addprefix $(DESTDIR),$(bindir)/vramgc $(libdir)/vramgc/libvramgc.so $(includedir)/vramgc.h $(libdir)/pkgconfig/vramgc.pc \
 	    $(foreach it,$(TEXTS) $(SAID),$(lastword $(subst :, ,$(it)))) $(docdir)/LIMITS.md $(docdir)/LICENSE $(addprefix $(docdir)/guides/,$(notdir $(GUIDES))))
+	@rm -f $(DESTDIR)$(libdir)/vramgc/whatif/lib*.so.*
 	@rmdir $(addprefix $(DESTDIR),$(OWN_FOLDERS)) 2>/dev/null || true
 
 deb: all

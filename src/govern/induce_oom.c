@@ -15,6 +15,7 @@
 #include "track/free_memory.h"
 #include "track/oom.h"
 #include "track/process_state.h"
+#include "track/recorder.h"
 #include "track/stream.h"
 #include "track/thread.h"
 
@@ -86,6 +87,7 @@ static void begin_soft_oom(struct device *device, uint64_t bytes, uint32_t reaso
     induced.reason = reason;
     induced.used_bytes = device_used_bytes(device);
     induced.returned_bytes = reclaim_returned_bytes(device);
+    thread_is_induced();
 }
 
 /* With max_split_size_mb PyTorch answers with one large block only. A second one would get the
@@ -190,6 +192,8 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
     if (!device)
         return;
     oom_reported(device, bytes);
+    if (recorder_is_on())
+        recorder_note(device, VRAMGC_NOTE_WANTED, bytes);
     block_map_at_oom(device, bytes);
     wakeup(WAKEUP_LOOK); /* who else holds memory is asked by our own thread */
     if (induced.bytes)   /* the allocator did not ask again */

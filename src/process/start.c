@@ -26,6 +26,7 @@
 #include "track/callers.h"
 #include "track/device.h"
 #include "track/process_state.h"
+#include "track/recorder.h"
 #include "track/alloc.h"
 #include "track/block.h"
 #include "track/stream.h"
@@ -179,6 +180,7 @@ static void forked_child(void) {
     objects_freeze();
     log_silence();
     store_abandon();
+    recorder_forget();
     python_forget();
     reclaim_forget();
     peers_forget();
@@ -247,6 +249,8 @@ static bool begin_recording(void) {
     describe_choices(file);
     settings_store();
     open_statistics();
+    if (settings_options()->record)
+        recorder_open();
     settings_limit();
     peers_begin();
     stack_open((unsigned)settings_options()->backtrace);

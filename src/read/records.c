@@ -152,6 +152,7 @@ static void remove_with_all(const char *path) {
     char map[16];
     remove_beside(path, "pickle");
     remove_beside(path, "html");
+    remove_beside(path, "blocks");
     for (int i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         snprintf(map, sizeof map, "oom%d", i);
         remove_beside(path, map);

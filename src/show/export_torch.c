@@ -3,7 +3,7 @@
  * moment. Without one no single tensor is known: then all that was live is shown as one pile, which
  * grows and shrinks as the timeline does, and says so. */
 #include "show/export_formats.h"
-#include "read/block_maps.h"
+#include "read/block_files.h"
 #include "read/complain.h"
 #include "read/outfile.h"
 #include "read/emit.h"

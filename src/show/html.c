@@ -5,7 +5,7 @@
 #include "show/report_fields.h"
 #include "show/summary.h"
 #include "judge/verdict.h"
-#include "read/block_maps.h"
+#include "read/block_files.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "vramgc.h"

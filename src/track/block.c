@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "track/alloc.h"
 #include "track/oom.h"
+#include "track/recorder.h"
 #include "track/thread.h"
 
 static struct {
@@ -109,6 +110,8 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     thread->since_block.event_count = 0;
     thread->since_block.frees = 0;
     thread->since_block.emptied = false;
+    thread->since_block.recorded = false;
+    thread->since_block.induced = false;
     thread->since_block.segments = 0;
     oom_block_changed(address, bytes > 0);
     if (UNLIKELY(thread->oom.of_page) && bytes > 0)
@@ -123,6 +126,10 @@ void block_end(const struct block_event *event) {
                                  : take_block_back(device, event->address, event->pending);
     if (UNLIKELY(event->tag > 0) && fits)
         tag(event);
+    if (UNLIKELY(recorder_is_on()))
+        recorder_block(device, event->address,
+                       event->allocated ? (int64_t)event->bytes : -(int64_t)event->bytes,
+                       event->pending);
     device_publish_blocks(device);
     device_add_to_mean(device);
     lock_give(&device->lock);
@@ -168,6 +175,8 @@ void block_event_ended(uint64_t event) {
     atomic_fetch_sub(&self.pending, 1);
     lock_take(&device->lock);
     bool fits = heap_complete(device->heap, done.link);
+    if (UNLIKELY(recorder_is_on()))
+        recorder_completed(device, done.link);
     device_publish(device);
     lock_give(&device->lock);
     if (!fits) /* the address is another block's by now */

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "host/memory.h"
 #include "track/process_state.h"
+#include "track/recorder.h"
 
 /* A job is over when no block came or went for so many rests, a second: on a slow card
  * one step of a large model makes the program wait for the GPU nearly as long. */
@@ -114,6 +115,7 @@ static void judge_job(struct device *device, struct watch *watch, bool for_long)
     uint64_t before = watch->left_live;
     watch->left_live = job.live_bytes;
     store_job(&job);
+    recorder_note(device, VRAMGC_NOTE_JOB, job.number);
     say_job(&job, before);
 }
 

@@ -63,6 +63,7 @@ static void read_standards(void) {
         .rest_ns = parse_for_test("VRAMGC_TEST_REST", parse_duration, REST_NS),
         .sample_ns = parse_for_test("VRAMGC_TEST_SAMPLE", parse_duration, SAMPLE_NS),
         .min_gain_bytes = parse_for_test("VRAMGC_TEST_MIN_GAIN", parse_size, MIN_GAIN_BYTES),
+        .record_bytes = parse_for_test("VRAMGC_TEST_RECORD", parse_size, RECORD_BYTES),
         .hysteresis_percent =
             parse_for_test("VRAMGC_TEST_HYSTERESIS", parse_count, HYSTERESIS_PERCENT),
     };

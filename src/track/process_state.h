@@ -11,7 +11,7 @@ struct policy_settings settings_policy(void);
 
 /* As base/standards.h says, unless a test has set it otherwise. */
 struct standards {
-    uint64_t rest_ns, sample_ns, min_gain_bytes, hysteresis_percent;
+    uint64_t rest_ns, sample_ns, min_gain_bytes, hysteresis_percent, record_bytes;
 };
 const struct standards *settings_standards(void);
 

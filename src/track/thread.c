@@ -3,6 +3,7 @@
 #include "track/thread.h"
 
 #include "track/device.h"
+#include "track/recorder.h"
 
 _Static_assert(REAL_COUNT <= VRAMGC_MAX_HOOKS, "the file has room for every line of hooks.def");
 
@@ -31,7 +32,12 @@ void thread_block_pending(struct device *device, uint64_t bytes) {
  * In other modes answering a request with out of memory is our means to the same. */
 void thread_segment_freed(struct device *device) {
     struct thread_state *thread = &thread_state;
-    if (!device_vm(device) || thread->is_ours || oom_is_open())
+    if (thread->is_ours || oom_is_open())
+        return;
+    if (UNLIKELY(recorder_is_on()) && !thread->since_block.induced && !thread->since_block.recorded)
+        recorder_note(device, VRAMGC_NOTE_EMPTIED, 0);
+    thread->since_block.recorded = true;
+    if (!device_vm(device))
         return;
     /* As who has seen the error does: nothing went on. */
     thread->oom.told.sequence = 0;

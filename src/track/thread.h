@@ -25,6 +25,8 @@ struct thread_since_block {
     unsigned frees;                     /* segments it freed */
     unsigned segments;                  /* and took */
     bool emptied;                       /* it frees cached ones, of its own accord */
+    bool recorded;                      /* that, for `vramgc whatif` */
+    bool induced;                       /* it frees them because vramgc told it to */
     unsigned event_count;               /* events it recorded */
     uint64_t events[THREAD_MAX_EVENTS]; /* the first of them */
 };
@@ -114,6 +116,11 @@ static inline void thread_stream_is_used(void) {
 
 static inline const struct thread_since_block *thread_since_block(void) {
     return &thread_state.since_block;
+}
+
+/* Until its next block it frees segments because vramgc wants it to. */
+static inline void thread_is_induced(void) {
+    thread_state.since_block.induced = true;
 }
 
 static inline uint64_t thread_unmapped_handle_bytes(void) {

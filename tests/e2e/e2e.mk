@@ -21,6 +21,10 @@ $(E2E)/libmakes_node.so: tests/e2e/makes_node.c
 	@mkdir -p $(@D)
 	@$(CC) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -shared $< -o $@
 
+$(E2E)/libopened.so: tests/e2e/opened.c
+	@mkdir -p $(@D)
+	@$(CC) -std=c11 -O1 -g -Wall -Wextra -Werror -fPIC -shared -Wl,-soname,libcuda.so.1 $< -o $@
+
 # Without ncurses: proves, too, that nothing but top_screen.c needs it.
 $(E2E)/top_screen.o: src/cli/top_screen.c src/cli/top_screen.h
 	@mkdir -p $(@D)
@@ -30,7 +34,7 @@ $(E2E)/vramgc-without-ncurses: $(filter-out %/top_screen.c.o,$(CLI_OBJECTS)) $(E
 	@$(CC) $(CFLAGS_ALL) -o $@ $^ $(LDFLAGS) -pthread -ldl
 
 .PHONY: e2e e2e-check e2e-deep cli-check
-e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so $(E2E)/libmakes_node.so $(E2E)/vramgc-without-ncurses
+e2e: $(BUILD)/vramgc $(BUILD)/libvramgc.so $(E2E)/make_file $(E2E)/libfake.so $(E2E)/libempty.so $(E2E)/libmakes_node.so $(E2E)/libopened.so $(E2E)/vramgc-without-ncurses
 
 E2E_BATS := E2E_BUILD=$(E2E)
 

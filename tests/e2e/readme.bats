@@ -45,6 +45,7 @@ follow() {
         'vramgc export --markdown') contains "$(eval "$1")" '**vramgc:** OUT OF MEMORY' ;;
         'vramgc doctor') contains "$(eval "$1" || true)" "$library" ;;
         'vramgc diff '*) contains "$(eval "$1")" 'held, peak' ;;
+        'vramgc whatif '*) contains "$(eval "$1" 2>&1 || true)" '`vramgc run --record` makes one' ;; # whatif.bats
         'vramgc help'*) contains "$(eval "$1")" 'vramgc run' ;;
         'vramgc env >> webui-user.sh')
             eval "$1"

@@ -1,0 +1,199 @@
+"""replay.py: has the user's own PyTorch hand out and take back the blocks of a record, on a simulated card, and finds the smallest
+one that they fit on: what `vramgc whatif` asks. Public calls of PyTorch only. It must never open a real card: where the driver that
+is loaded is not the simulated one it says so and does nothing.
+
+exec'd as text: argv[1] this, argv[2] folder of the simulated driver, argv[3] libvramgc.so, argv[4] folder of PyTorch's package or "",
+argv[5] bytes beside PyTorch, argv[6] most bytes that were live, then settings, each MODE|PYTORCH'S SETTING. Steps come on standard
+input (src/read/recording.h). Answers, a line each: NUMBER SMALLEST RETRIES RESERVED ASKED, or NUMBER ! WHY, or ! WHY."""
+import array, importlib.util, os, re, signal, sys
+
+FOLDER, LIBRARY, PACKAGES = sys.argv[2:5]
+BESIDE, LIVE = int(sys.argv[5]), int(sys.argv[6])
+SETTINGS = [word.partition("|")[::2] for word in sys.argv[7:]]
+FREE, STREAM, EMPTY, WANT, FREE_LATE = 0, -1, -2, -3, -4  # enum replay_kind
+MIB = 1 << 20
+STEP = 2 * MIB
+
+
+def fail(why):
+    print("!", " ".join(str(why).split())[:300], flush=True)
+    sys.exit(1)
+
+
+def start_again():
+    """The same with the simulated driver and runtime in front, which the loader then takes for the real ones."""
+    spec = importlib.util.find_spec("torch")
+    if not spec or not spec.submodule_search_locations:
+        fail(f"{sys.executable} has no PyTorch")
+    with open(os.path.join(spec.submodule_search_locations[0], "version.py"), encoding="utf-8") as file:
+        cuda = re.search(r"^cuda\b[^=\n]*=\s*'(\d+)\.", file.read(), re.M)
+    if not cuda:
+        fail(f"the PyTorch of {sys.executable} is made without CUDA")
+    runtime = {"11": "libcudart.so.11.0", "12": "libcudart.so.12", "13": "libcudart.so.13"}.get(cuda[1])
+    if not runtime:
+        fail(f"the PyTorch of {sys.executable} is made for CUDA {cuda[1]}, of which vramgc knows no simulated runtime")
+    ours = ("VRAMGC_", "PYTORCH_", "SIMGPU_", "CUDA_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    files = [LIBRARY] + [os.path.join(FOLDER, name) for name in ("libcuda.so.1", "libnvidia-ml.so.1", runtime)]
+    environment.update(LD_PRELOAD=":".join(files), SIMGPU_CONTEXT_MEM="0", SIMGPU_DATA_LIMIT="64KiB", VRAMGC_MODE="off", VRAMGC_OUT="",
+                       VRAMGC_LOG="off", VRAMGC_PEERS="off", VRAMGC_HOST="off", VRAMGC_FUNCTIONS="off", VRAMGC_WHATIF="1")
+    os.execve(sys.executable, [sys.executable, "-c", "import sys; exec(sys.argv[1])"] + sys.argv[1:], environment)
+
+
+def only_simulated():
+    """The driver that is loaded, if any, is the simulated one."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        drivers = {line.split(None, 5)[5].strip() for line in maps if re.search(r"/lib(cuda|nvidia-ml)\.so", line)}
+    return {os.path.realpath(path) for path in drivers} <= {os.path.realpath(os.path.join(FOLDER, name))
+                                                            for name in ("libcuda.so.1", "libnvidia-ml.so.1")}
+
+
+def replay(torch, steps):
+    """True: all of them could be done."""
+    allocate, delete = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete
+    live, late, streams, stream = {}, {}, {0: 0}, 0
+    made = []
+
+    def get(size):
+        try:
+            return allocate(size, 0, stream)
+        except torch.cuda.OutOfMemoryError:
+            if not late:  # PyTorch waits for other streams before it gives up
+                raise
+            for of in list(late):
+                delete(late.pop(of))
+            return allocate(size, 0, stream)
+
+    for value, of in steps:
+        if value > 0:
+            live[of] = get(value)
+        elif value == FREE:
+            if of in live:
+                delete(live.pop(of))
+            elif of in late:
+                delete(late.pop(of))
+        elif value == STREAM:
+            if of not in streams:
+                made.append(torch.cuda.Stream())
+                streams[of] = made[-1].cuda_stream
+            stream = streams[of]
+        elif value == EMPTY:
+            torch.cuda.empty_cache()
+        elif value == WANT:
+            delete(get(of))
+        elif value == FREE_LATE and of in live:
+            late[of] = live.pop(of)
+
+
+def attempt_here(torch, steps, setting, size):
+    mode, configuration = setting
+    low = mode.endswith("+lowvram")
+    os.environ.update(SIMGPU_MEM=str(size), SIMGPU_CONTEXT_MEM=str(BESIDE), VRAMGC_MODE=mode.partition("+")[0],
+                      VRAMGC_LOWVRAM="1" if low else "0")
+    if configuration:
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = configuration
+    torch.cuda.init()
+    if configuration and mode == "off":
+        torch.cuda.memory._set_allocator_settings(configuration)
+    if not only_simulated():
+        return "! a driver was loaded that is not the simulated one: nothing is done"
+    torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(512, 0, 0))
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    try:
+        replay(torch, steps)
+    except torch.cuda.OutOfMemoryError:
+        return "no"
+    figures = torch.cuda.memory_stats()
+    return f"{figures['num_alloc_retries']} {figures['reserved_bytes.all.peak']}"
+
+
+def attempt(torch, steps, setting, size):
+    """In a process of its own, for PyTorch begins with a card once: what it says, None if it did not fit."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = attempt_here(torch, steps, setting, size)
+        except BaseException as error:  # whatever it is, it is told
+            answer = "! " + " ".join(str(error).split())[:300]
+        os.write(write, answer.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answer = pipe.read().decode()
+    status = os.waitpid(child, 0)[1]
+    if not answer:
+        answer = f"! PyTorch ended with {status} on a simulated card of {size >> 20} MiB"
+    if answer.startswith("!"):
+        raise ValueError(answer[2:])
+    return None if answer == "no" else answer
+
+
+def smallest(torch, steps, setting):
+    """Smallest card, and what PyTorch did there. The first is roomy: what it reserves there is enough for all."""
+    def up(size):
+        return -(-size // STEP) * STEP
+
+    high = up(BESIDE + 4 * LIVE + 256 * MIB)
+    best = attempt(torch, steps, setting, high)
+    asked = 1
+    while best is None and high < 1 << 42:
+        high *= 2
+        asked += 1
+        best = attempt(torch, steps, setting, high)
+    if best is None:
+        raise ValueError("it fits on no card")
+    low = BESIDE + LIVE // STEP * STEP - STEP  # does not do: less than what was live
+    guess = up(BESIDE + int(best.split()[1]) + STEP)
+    if low < guess < high:
+        answer = attempt(torch, steps, setting, guess)
+        asked += 1
+        low, high, best = (guess, high, best) if answer is None else (low, guess, answer)
+    while high - low > STEP:
+        middle = (low + high) // 2 // STEP * STEP
+        if middle <= low:
+            middle = low + STEP
+        answer = attempt(torch, steps, setting, middle)
+        asked += 1
+        if answer is None:
+            low = middle
+        else:
+            high, best = middle, answer
+    return f"{high} {best} {asked}"
+
+
+def main():
+    if PACKAGES:
+        sys.path.insert(0, PACKAGES)
+    if "VRAMGC_WHATIF" not in os.environ:
+        start_again()
+    numbers = array.array("q")
+    numbers.frombytes(sys.stdin.buffer.read())
+    steps = list(zip(numbers[0::2], numbers[1::2]))
+    errors = os.dup(2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PyTorch's warnings of each card that is too small
+    try:
+        import torch
+    except Exception as error:
+        fail(f"PyTorch cannot be imported: {error}")
+    if not only_simulated():
+        fail("a driver was loaded that is not the simulated one: nothing is done")
+    at_once = max(1, min(len(SETTINGS), len(os.sched_getaffinity(0))))
+    children = []
+    for first in range(at_once):
+        child = os.fork()
+        if child == 0:
+            for number in range(first, len(SETTINGS), at_once):
+                try:
+                    answer = smallest(torch, steps, SETTINGS[number])
+                except ValueError as error:
+                    answer = f"! {error}"
+                os.write(1, f"{number} {answer}\n".encode())
+            os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+main()

@@ -1,0 +1,27 @@
+/* recorder.h: the order of PyTorch's blocks, in a ring beside the statistics file (VRAMGC_RECORD),
+ * for `vramgc whatif`. On the way of every block event: nothing here allocates, waits or logs but
+ * recorder_open. */
+#pragma once
+
+#include "track/device.h"
+#include "vramgc_recording.h"
+
+extern _Atomic(struct vramgc_recording *) recorder_file;
+
+static inline bool recorder_is_on(void) {
+    return atomic_load_explicit(&recorder_file, memory_order_relaxed) != NULL;
+}
+
+/* Beside the statistics file, which is open. After one warning nothing is recorded. */
+void recorder_open(void);
+
+/* In a forked child: the file belongs to the parent. */
+void recorder_forget(void);
+
+/* A block was handed out (bytes > 0) or given back, and the heap knows of it; other streams do not
+ * use it any more. The device's lock is held. */
+void recorder_block(struct device *device, uint64_t address, int64_t bytes, bool pending);
+void recorder_completed(struct device *device, uint64_t address);
+
+/* The lock is not held. */
+void recorder_note(struct device *device, enum vramgc_note kind, uint64_t value);
