@@ -28,6 +28,8 @@ works() {
         "$(cd "$top/src" && { echo ./prometheus-rules.yml; echo ./grafana-dashboard.json; find ./LIMITS.md ./guides -type f; } | sort)"
     equal "$(cd "$work/root/opt" && find . -type f ! -path '*/doc/*' | sort | tr '\n' ' ')" \
         './man/man1/vramgc.1 ./x/bin/vramgc ./x/include/vramgc.h ./x/lib64/pkgconfig/vramgc.pc ./x/lib64/vramgc/libvramgc.so '`
+        `'./x/lib64/vramgc/whatif/libcuda.so.1 ./x/lib64/vramgc/whatif/libcudart.so.11.0 ./x/lib64/vramgc/whatif/libcudart.so.12 '`
+        `'./x/lib64/vramgc/whatif/libcudart.so.13 ./x/lib64/vramgc/whatif/libnvidia-ml.so.1 '`
         `'./x/share/bash-completion/completions/vramgc ./x/share/fish/vendor_completions.d/vramgc.fish ./x/share/zsh/site-functions/_vramgc '
     works "$work/root/opt/x/bin/vramgc"
     equal "$(make -s -C "$top" BUILD="$build" DESTDIR="$work/root" prefix=/opt/x mandir=/opt/man libdir=/opt/x/lib64 uninstall 2>&1)" ""

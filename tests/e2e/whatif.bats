@@ -42,6 +42,7 @@ runs_on() { # MIB CONFIGURATION MODE
 
 # An interpreter that is none: it answers at once.
 stand_in() {
+    # shellcheck disable=SC2016
     printf '#!/bin/sh\ncat >/dev/null\ni=0\nwhile [ $i -lt 24 ]; do echo "$i 1048576 1 2 3"; i=$((i + 1)); done\n' >"$BATS_TEST_TMPDIR/python"
     chmod +x "$BATS_TEST_TMPDIR/python"
     echo "$BATS_TEST_TMPDIR/python"

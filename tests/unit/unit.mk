@@ -3,7 +3,7 @@
 # headers of CUDA.
 
 # What the command says of a file.
-UNIT_JUDGE := $(wildcard src/judge/*.c src/read/*.c) \
+UNIT_JUDGE := $(wildcard src/judge/*.c src/read/*.c) src/base/hashmap.c \
     $(addprefix src/base/,clock.c options.c parse.c text.c clean_text.c state_folder.c lock.c ring.c control_group.c \
     nvml.c process_stat.c)
 UNIT_LINK_JUDGE := -DVRAMGC_VERSION='"test"' -pthread -ldl
