@@ -34,11 +34,10 @@
 #define VRAMGC_MAX_SITES      1024
 #define VRAMGC_MAX_CALLS      4096
 #define VRAMGC_MAX_DEPTH      256 /* of calls in each other */
-#define VRAMGC_MAX_OWNERS     10
-#define VRAMGC_MAX_CALLERS    64
+#define VRAMGC_MAX_OWNERS     64
 #define VRAMGC_MAX_LIBRARIES  16
 #define VRAMGC_MAX_WHO        256
-#define VRAMGC_WHO_OWNERS     6
+#define VRAMGC_WHO_OWNERS     40
 
 struct vramgc_gauge {
     uint64_t current;
@@ -59,9 +58,9 @@ struct vramgc_process_stats {
 #include "stats.def"
 };
 
-/* One point of a device's timeline: the highest figures from then until the next point. When all
- * slots are used, two points become one each and step_ns doubles, so a run of any length keeps
- * between 512 and 1024 points. */
+/* One point of a device's timeline: from then until the next point the highest figures, of two the
+ * lowest at a look, too, and of live memory the sum. When all slots are used, two points become one
+ * each and step_ns doubles, so a run of any length keeps between 512 and 1024 points. */
 struct vramgc_sample {
     uint64_t time_ns; /* since the start of the process's record */
     uint64_t held_bytes;
@@ -69,6 +68,8 @@ struct vramgc_sample {
     uint64_t allocated_bytes; /* with memory behind it */
     uint64_t used_bytes;
     uint64_t others_bytes; /* at the moment of used_bytes */
+    uint64_t held_low_bytes, allocated_low_bytes;
+    uint64_t allocated_ms_sum_kib, ms; /* KiB times milliseconds; of how many */
 };
 
 /* How low live memory fell each time that more than a little had been freed: what stays after a
@@ -123,7 +124,7 @@ struct vramgc_owner {
 struct vramgc_owners {
     uint64_t live_bytes; /* of everybody */
     uint64_t count;
-    struct vramgc_owner list[VRAMGC_MAX_CALLERS]; /* of sites: VRAMGC_MAX_OWNERS at most */
+    struct vramgc_owner list[VRAMGC_MAX_OWNERS];
 };
 
 /* Whose live memory was at its highest between two looks. When all slots are used, who_step_ns
@@ -133,8 +134,8 @@ struct vramgc_who {
     uint64_t live_bytes;
     uint32_t works; /* 1 + index into sites[]: who took memory last; 0: not known */
     uint32_t count;
-    uint64_t bytes[VRAMGC_WHO_OWNERS]; /* the largest first, as in struct vramgc_owners */
-    uint32_t sites[VRAMGC_WHO_OWNERS];
+    uint32_t kib[VRAMGC_WHO_OWNERS]; /* the largest first, as in struct vramgc_owners */
+    uint16_t sites[VRAMGC_WHO_OWNERS];
 };
 
 /* The device's figures at the latest moment at which the program had rested for 50 ms, or, if

@@ -36,6 +36,7 @@ static const char *const help_lines[] = {
     "T, F9      end it; again: kill; it asks",
     "PgUp, PgDn other lines of the page",
     "#  live    what tensors use",
+    "^          live for part of the time",
     ":  idle    held, and used by no tensor",
     "+  libs    held beside PyTorch's memory",
     "o  others  held by other programs",
@@ -197,10 +198,11 @@ static attr_t look_of(const struct screen *screen, char letter) {
     static const struct {
         char letter;
         short pair;
-    } looks[] = {{'#', PAIR_LIVE}, {':', PAIR_IDLE}, {'+', PAIR_CODE}, {'o', PAIR_OTHERS}};
+    } looks[] = {
+        {'#', PAIR_LIVE}, {'^', PAIR_LIVE}, {':', PAIR_IDLE}, {'+', PAIR_CODE}, {'o', PAIR_OTHERS}};
     for (size_t i = 0; screen->colours && i < ARRAY_LENGTH(looks); i++)
         if (looks[i].letter == letter)
-            return (attr_t)COLOR_PAIR(looks[i].pair);
+            return (attr_t)COLOR_PAIR(looks[i].pair) | (letter == '^' ? A_DIM : A_NORMAL);
     return A_NORMAL;
 }
 

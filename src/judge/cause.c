@@ -3,6 +3,7 @@
 #include "judge/cause.h"
 #include "judge/growers.h"
 #include "judge/who.h"
+#include "read/derived.h"
 #include "base/base.h"
 
 #include <signal.h>
@@ -269,9 +270,9 @@ static struct oom_part left_after(const struct oom *oom, const struct vramgc_job
     uint64_t more = minus_u64(job->live_bytes, before->live_bytes);
     for (uint32_t i = 0; then && now && i < now->count; i++) {
         const struct vramgc_site *site = &oom->record->file->sites[now->sites[i]];
-        uint64_t bytes = now->bytes[i];
+        uint64_t bytes = who_bytes(now, i);
         for (uint32_t j = 0; j < then->count; j++)
-            bytes = minus_u64(bytes, then->sites[j] == now->sites[i] ? then->bytes[j] : 0);
+            bytes = minus_u64(bytes, then->sites[j] == now->sites[i] ? who_bytes(then, j) : 0);
         if (bytes > max_u64(more / 2, oom->sum.total_bytes / CAUSE_SHARE) && !site_loads(site))
             return (struct oom_part){site, more};
     }

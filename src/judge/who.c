@@ -1,6 +1,7 @@
 /* who.c: see who.h. It shows what the file says, and judges nothing; but it must not call a peak
  * short that a longer look would find again. */
 #include "judge/who.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"
@@ -97,7 +98,8 @@ static bool has_it_elsewhere(const struct vramgc_device *device, const struct vr
         uint64_t end_ns = i + 1 < device->who_count ? who[1].time_ns : UINT64_MAX;
         bool outside = who->time_ns < peak->from_ns || end_ns > peak->until_ns;
         for (uint32_t j = 0; outside && j < who->count; j++)
-            if (who->sites[j] == owner->site && who->bytes[j] >= owner->bytes - owner->bytes / 8)
+            if (who->sites[j] == owner->site &&
+                who_bytes(who, j) >= owner->bytes - owner->bytes / 8)
                 return true;
     }
     return false;

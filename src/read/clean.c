@@ -66,8 +66,8 @@ static void clean_libraries(struct vramgc_file *file) {
 }
 
 /* Of an owner without a name nothing is kept. */
-static void clean_owners(struct vramgc_owners *owners, uint64_t most, uint64_t named) {
-    uint64_t count = min_u64(owners->count, most);
+static void clean_owners(struct vramgc_owners *owners, uint64_t named) {
+    uint64_t count = min_u64(owners->count, VRAMGC_MAX_OWNERS);
     owners->count = 0;
     for (uint64_t i = 0; i < count; i++)
         if (owners->list[i].site < named)
@@ -95,11 +95,11 @@ static void clean_devices(struct vramgc_file *file) {
             CLEAN(device->neighbours.list[j].name);
         CLEAN(device->giver.name);
         CLEAN(device->other_card.name);
-        clean_owners(&device->owners_at_peak, VRAMGC_MAX_OWNERS, file->site_count);
-        clean_owners(&device->owners_at_oom, VRAMGC_MAX_OWNERS, file->site_count);
-        clean_owners(&device->owners_grown, VRAMGC_MAX_OWNERS, file->site_count);
-        clean_owners(&device->calls_at_peak, VRAMGC_MAX_CALLERS, file->call_count);
-        clean_owners(&device->calls_at_oom, VRAMGC_MAX_CALLERS, file->call_count);
+        clean_owners(&device->owners_at_peak, file->site_count);
+        clean_owners(&device->owners_at_oom, file->site_count);
+        clean_owners(&device->owners_grown, file->site_count);
+        clean_owners(&device->calls_at_peak, file->call_count);
+        clean_owners(&device->calls_at_oom, file->call_count);
         device->who_count = min_u64(device->who_count, VRAMGC_MAX_WHO);
         for (uint64_t j = 0; j < device->who_count; j++)
             clean_who(file, &device->who[j]);
@@ -139,15 +139,21 @@ static void insert_point(struct vramgc_device *device, struct vramgc_sample poin
         at--;
     memmove(&device->samples[at + 1], &device->samples[at],
             (device->sample_count - at) * sizeof point);
+    point.held_low_bytes = point.held_bytes;
+    point.allocated_low_bytes = point.allocated_bytes;
+    point.ms = 0;
     device->samples[at] = point;
     device->sample_count++;
 }
 
 static struct vramgc_sample point_of(const struct vramgc_refusal *r) {
     uint64_t used = minus_u64(r->total_bytes, r->free_bytes);
-    return (struct vramgc_sample){
-        r->time_ns,         r->held_bytes, r->reserved_bytes,
-        r->allocated_bytes, used,          minus_u64(used, r->held_bytes)};
+    return (struct vramgc_sample){.time_ns = r->time_ns,
+                                  .held_bytes = r->held_bytes,
+                                  .reserved_bytes = r->reserved_bytes,
+                                  .allocated_bytes = r->allocated_bytes,
+                                  .used_bytes = used,
+                                  .others_bytes = minus_u64(used, r->held_bytes)};
 }
 
 static uint64_t unseen(const struct vramgc_gauge *gauge, uint64_t seen, uint64_t latest) {

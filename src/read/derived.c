@@ -93,6 +93,20 @@ struct derived fragmentation_index(const struct vramgc_refusal *refusal) {
     return (struct derived){true, index > 0 ? index : 0};
 }
 
+void sample_join(struct vramgc_sample *sample, const struct vramgc_sample *next) {
+    sample->held_bytes = max_u64(sample->held_bytes, next->held_bytes);
+    sample->allocated_bytes = max_u64(sample->allocated_bytes, next->allocated_bytes);
+    sample->held_low_bytes = min_u64(sample->held_low_bytes, next->held_low_bytes);
+    sample->allocated_low_bytes = min_u64(sample->allocated_low_bytes, next->allocated_low_bytes);
+    sample->allocated_ms_sum_kib += next->allocated_ms_sum_kib;
+    sample->ms += next->ms;
+}
+
+uint64_t sample_live_mean(const struct vramgc_sample *sample) {
+    uint64_t mean = sample->ms ? sample->allocated_ms_sum_kib / sample->ms << 10 : 0;
+    return min_u64(max_u64(mean, sample->allocated_low_bytes), sample->allocated_bytes);
+}
+
 const struct vramgc_sample *highest_sample(const struct vramgc_device *device) {
     const struct vramgc_sample *highest = NULL;
     for (uint64_t i = 0; i < device->sample_count; i++)

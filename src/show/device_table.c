@@ -376,15 +376,21 @@ static void who_cells(FILE *out, const char *heading, const char *peak, int colu
                  PHASE_COLUMNS, phase, name);
 }
 
-/* A phase of the user's own may be wider. */
-static void write_who_row(FILE *out, const struct who_row *row, int columns) {
+/* A phase of the user's own may be wider. more: the row is of so many functions. */
+static void write_who_row(FILE *out, const struct who_row *row, size_t more, int columns) {
     enum { BEFORE = 21 };
+    char name[sizeof((struct who_name *)0)->text];
     struct figure peak = show_known(row->peak_bytes > 0, row->peak_bytes);
     struct figure then = show_known(row->oom_bytes > 0, row->oom_bytes);
     const char *phase = row->site ? row->site->phase : "";
     size_t before = BEFORE + max_u64(strlen(phase), PHASE_COLUMNS) + (size_t)columns;
-    who_cells(out, "", peak.text, columns, then.text, phase,
-              summary_who_name(row->site, SUMMARY_WIDTH - before).text);
+    if (more)
+        snprintf(name, sizeof name, "%zu more function%s (report --all)", more,
+                 more == 1 ? "" : "s");
+    else
+        text_copy(name, sizeof name, summary_who_name(row->site, SUMMARY_WIDTH - before).text);
+    if (row->peak_bytes > 0 || row->oom_bytes > 0)
+        who_cells(out, "", peak.text, columns, then.text, phase, name);
 }
 
 static uint64_t most_of(const struct who_row *row) {
@@ -402,11 +408,11 @@ static void sort_owners(struct who_row *rows, size_t count) {
     }
 }
 
-/* The last row has all that are not shown. */
+/* The last two rows have all that are not shown, and what nobody is known by name for. */
 static void who_of_device(FILE *out, const struct stats_file *record, size_t index, size_t most) {
     const struct vramgc_device *device = &record->file->devices[index];
     struct who_row rows[WHO_ROWS], rest = {0};
-    size_t count = who_rows(record->file, device, rows);
+    size_t count = who_rows(record->file, device, rows), shown = 0;
     bool went_on = device_went_on(record, index);
     int columns = !who_has_oom(device) ? 0 : went_on ? REFUSAL_COLUMNS : OOM_COLUMNS;
     if (count == 0)
@@ -415,15 +421,14 @@ static void who_of_device(FILE *out, const struct stats_file *record, size_t ind
     fputc('\n', out);
     who_cells(out, "WHO", "live peak", columns, went_on ? "at refusal" : "at OOM", "phase",
               "Python function (where it begins)");
-    for (size_t i = 0; i < count; i++) {
-        bool shown = i < most && rows[i].site;
-        rest.peak_bytes += shown ? 0 : rows[i].peak_bytes;
-        rest.oom_bytes += shown ? 0 : rows[i].oom_bytes;
-        if (shown)
-            write_who_row(out, &rows[i], columns);
+    for (; shown < min_u64(most, count - 1); shown++)
+        write_who_row(out, &rows[shown], 0, columns);
+    for (size_t i = shown; i + 1 < count; i++) {
+        rest.peak_bytes += rows[i].peak_bytes;
+        rest.oom_bytes += rows[i].oom_bytes;
     }
-    if (rest.peak_bytes > 0 || rest.oom_bytes > 0)
-        write_who_row(out, &rest, columns);
+    write_who_row(out, &rest, count - 1 - shown, columns);
+    write_who_row(out, &rows[count - 1], 0, columns);
     if (most == SIZE_MAX) {
         fputc('\n', out);
         graph_who(out, record, device, true);

@@ -11,19 +11,13 @@
 /* With its label it fits into 80 columns, and with a device's figures on a screen. */
 enum { COLUMNS = 60, ROWS = 8, LABEL = 10, LEAST_POINTS = 4 };
 
-/* Highest figures of the samples that fall into one column. */
-struct column {
-    double held;
-    double live;
-};
-
 struct graph {
     const struct stats_file *record;
     const struct vramgc_device *device;
     size_t index;
     uint64_t end_ns, sample_count; /* by then */
     double top_bytes;
-    struct column columns[COLUMNS];
+    struct vramgc_sample columns[COLUMNS]; /* all points that fall into one, as one */
 };
 
 static size_t column_of(uint64_t time_ns, uint64_t end_ns) {
@@ -49,11 +43,10 @@ static void fill_columns(struct graph *graph) {
     for (uint64_t i = 0; i < graph->sample_count; i++) {
         const struct vramgc_sample *sample = &graph->device->samples[i];
         size_t place = column_of(sample->time_ns, graph->end_ns);
-        struct column *column = &graph->columns[place];
-        if (!seen[place] || (double)sample->held_bytes > column->held)
-            column->held = (double)sample->held_bytes;
-        if (!seen[place] || (double)sample->allocated_bytes > column->live)
-            column->live = (double)sample->allocated_bytes;
+        if (seen[place])
+            sample_join(&graph->columns[place], sample);
+        else
+            graph->columns[place] = *sample;
         seen[place] = true;
     }
     for (size_t i = 1; i < COLUMNS; i++)
@@ -61,20 +54,26 @@ static void fill_columns(struct graph *graph) {
             graph->columns[i] = graph->columns[i - 1];
 }
 
-static void write_graph_row(FILE *out, const struct graph *graph, size_t row) {
+/* By the middle of the row; of what was held it shows a little, too. */
+static char graph_sign(const struct vramgc_sample *column, double low, double middle) {
+    return (double)sample_live_mean(column) > middle  ? '#'
+           : (double)column->allocated_bytes > middle ? '^'
+           : (double)column->held_low_bytes > middle  ? ':'
+           : (double)column->held_bytes > low         ? '.'
+                                                      : ' ';
+}
+
+/* True: something was live for a part of a step only. */
+static bool write_graph_row(FILE *out, const struct graph *graph, size_t row) {
     char line[COLUMNS + 1];
     double step = graph->top_bytes / (double)ROWS, low = step * (double)row;
-    for (size_t i = 0; i < COLUMNS; i++) {
-        const struct column *column = &graph->columns[i];
-        line[i] = column->live > low + step / 2   ? '#'
-                  : column->held > low + step / 2 ? ':'
-                  : column->held > low            ? '.'
-                                                  : ' ';
-    }
+    for (size_t i = 0; i < COLUMNS; i++)
+        line[i] = graph_sign(&graph->columns[i], low, low + step / 2);
     line[COLUMNS] = 0;
     bool labelled = row + 1 == ROWS || row + 1 == ROWS / 2;
     fprintf(out, "%*s |%.*s\n", LABEL, labelled ? show_bytes(to_u64(low + step)).text : "", COLUMNS,
             line);
+    return strchr(line, '^');
 }
 
 static void put_letter(char *line, const struct graph *graph, uint64_t time_ns, char letter) {
@@ -93,7 +92,8 @@ static void put_reclaim(char *line, const struct graph *graph, const struct vram
         line[i] = line[i] == '-' ? '=' : line[i];
 }
 
-static void write_axis(FILE *out, const struct graph *graph) {
+/* band: of a step its average differs from its highest. */
+static void write_axis(FILE *out, const struct graph *graph, bool band) {
     char line[COLUMNS + 1];
     memset(line, '-', COLUMNS);
     line[COLUMNS] = 0;
@@ -111,7 +111,8 @@ static void write_axis(FILE *out, const struct graph *graph) {
     snprintf(end, sizeof end, "%s%s", is_cut(record) ? "Python ended at " : "",
              show_clock(graph->end_ns).text);
     fprintf(out, "%*s  0%*s\n", LABEL, "", COLUMNS - 1, end);
-    fprintf(out, "%*s  # live  : held  . held in part  %s  X no room  M mark\n", LABEL, "",
+    fprintf(out, "%*s  # live%s  : held  . in part  %s  X no room  M mark\n",
+            band ? LABEL - 9 : LABEL, "", band ? "  ^ live at times" : "",
             stats_file_mode(record->file) == MODE_OBSERVE ? "R would return"
             : strchr(line, '=')                           ? "R= returned"
                                                           : "R returned");
@@ -130,15 +131,16 @@ void graph_write(FILE *out, const struct stats_file *record, const struct vramgc
     graph.top_bytes = (double)highest->held_bytes;
     fill_columns(&graph);
     fputc('\n', out);
+    bool band = false;
     for (size_t row = ROWS; row-- > 0;)
-        write_graph_row(out, &graph, row);
-    write_axis(out, &graph);
+        band |= write_graph_row(out, &graph, row);
+    write_axis(out, &graph, band);
 }
 
 /* ---- whose it was ---- */
 
-/* As many letters, or colours, as are told apart at a glance. */
-enum { MOST_LINES = 8 };
+/* As many as one point has owners. */
+enum { MOST_LINES = VRAMGC_WHO_OWNERS };
 
 struct who_line {
     const struct vramgc_site *site; /* NULL: all others */
@@ -172,8 +174,8 @@ static void add_point(struct who_lines *lines, const struct vramgc_who *who, siz
     uint64_t bytes[MOST_LINES + 1] = {0}, rest = who->live_bytes;
     for (uint32_t i = 0; i < who->count; i++) {
         bytes[who_line_of(lines, &lines->file->sites[who->sites[i]]) - lines->list] +=
-            who->bytes[i];
-        rest = minus_u64(rest, who->bytes[i]);
+            who_bytes(who, i);
+        rest = minus_u64(rest, who_bytes(who, i));
     }
     bytes[MOST_LINES] += rest;
     for (size_t i = 0; i <= MOST_LINES; i++) {

@@ -175,16 +175,18 @@ FIELDS_OF(who, "who_over_time",
           "whose live memory was, at its highest between two looks; when the list is full, of two "
           "points the higher one stays",
           "one point") {
-    uint64_t sites[VRAMGC_WHO_OWNERS];
-    for (size_t i = 0; i < VRAMGC_WHO_OWNERS; i++)
+    uint64_t sites[VRAMGC_WHO_OWNERS], bytes[VRAMGC_WHO_OWNERS];
+    for (uint32_t i = 0; i < VRAMGC_WHO_OWNERS; i++) {
         sites[i] = r->sites[i];
+        bytes[i] = who_bytes(r, i);
+    }
     emit_number(emit, "time_ns", UNIT_NS, "since the start of the record", r->time_ns);
     emit_number(emit, "live_bytes", UNIT_BYTES, "of everybody together", r->live_bytes);
     emit_number_if(emit, "works", UNIT_ID, "index in sites: who took memory last", r->works > 0,
                    minus_u64(r->works, 1));
     emit_numbers(emit, "sites", "indexes in sites, of the largest first", sites, sizeof *sites,
                  r->count);
-    emit_numbers(emit, "bytes", "of each", r->bytes, sizeof *r->bytes, r->count);
+    emit_numbers(emit, "bytes", "of each", bytes, sizeof *bytes, r->count);
 }
 
 FIELDS_OF(site, "sites", "Python functions that took memory, or called one that did", "one place") {

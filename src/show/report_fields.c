@@ -55,7 +55,7 @@ static void derived_fields(struct emit *emit, const struct vramgc_device *device
 static void sample_fields(struct emit *emit, const struct vramgc_device *device) {
     const struct vramgc_sample *first = device->samples;
     const size_t stride = sizeof *first, count = device->sample_count;
-    emit_open(emit, "samples", "the timeline, a column for each figure");
+    emit_open(emit, "samples", "the timeline, a column for each figure: its highest");
     emit_number(emit, "step_ns", UNIT_NS, "least time between two points", device->sample_step_ns);
     emit_numbers(emit, "time_ns", "since the start of the record", &first->time_ns, stride, count);
     emit_numbers(emit, "held_bytes", "as above", &first->held_bytes, stride, count);
@@ -63,6 +63,10 @@ static void sample_fields(struct emit *emit, const struct vramgc_device *device)
     emit_numbers(emit, "allocated_bytes", "live_bytes", &first->allocated_bytes, stride, count);
     emit_numbers(emit, "used_bytes", "as above", &first->used_bytes, stride, count);
     emit_numbers(emit, "others_bytes", "as above", &first->others_bytes, stride, count);
+    emit_numbers(emit, "held_low_bytes", "the lowest", &first->held_low_bytes, stride, count);
+    emit_numbers(emit, "live_low_bytes", "the lowest", &first->allocated_low_bytes, stride, count);
+    emit_numbers(emit, "live_ms_sum_kib", "over ms", &first->allocated_ms_sum_kib, stride, count);
+    emit_numbers(emit, "ms", "how long it was looked at", &first->ms, stride, count);
     emit_close(emit);
 }
 

@@ -45,7 +45,7 @@ static size_t list_owners(const struct vramgc_file *file, const struct vramgc_de
     const struct vramgc_owners *peak = &device->owners_at_peak;
     size_t count = 0;
     for (uint32_t i = 0; i < who->count; i++)
-        list[count++] = (struct owner){&file->sites[who->sites[i]], who->bytes[i], 0};
+        list[count++] = (struct owner){&file->sites[who->sites[i]], who_bytes(who, i), 0};
     for (uint64_t i = 0; i < peak->count; i++) {
         const struct vramgc_site *site = &file->sites[peak->list[i].site];
         struct owner *known = owner_of_site(list, count, site);

@@ -14,7 +14,7 @@ enum page_style { PAGE_PLAIN, PAGE_TITLE, PAGE_HEADING, PAGE_CHOSEN };
 enum { PAGE_WIDEST = 160, PAGE_NARROWEST = 40 };
 
 /* Live, idle, libs, others, driver, free, not known. */
-#define BAR_LETTERS "#:+o- ?"
+#define BAR_LETTERS "#^:+o- ?"
 
 struct page_line {
     char text[4 * PAGE_WIDEST + 1];

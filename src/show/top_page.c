@@ -189,6 +189,7 @@ static void add_load(struct text *text, const struct card_row *row, int columns)
 }
 
 static void write_heading(struct page *page, bool rows, int columns) {
+    static const char all[] = "#live ^at times :idle +libs";
     struct page_line *line = page_add_line(page, PAGE_HEADING);
     struct text text = TEXT_IN(line->text);
     text_format(&text, "%9s %-*s %*.*s%*s%*s%*s %8s %s", rows ? "PID" : "",
@@ -196,7 +197,9 @@ static void write_heading(struct page *page, bool rows, int columns) {
                 load_columns(columns), rows ? "  GPU%  CPU% RAM MiB" : "", 8, rows ? "LIVE" : "",
                 idle_columns(columns), rows && idle_columns(columns) ? "IDLE" : "",
                 libs_columns(columns), rows && libs_columns(columns) ? "LIBS" : "", "HELD MiB",
-                rows && !page_is_narrow(columns) ? "#live :idle +libs" : "");
+                !rows || page_is_narrow(columns)    ? ""
+                : bar_columns(columns) < sizeof all ? "#live :idle +libs"
+                                                    : all);
 }
 
 static void top_row(struct page *page, const struct top_view *view, const struct card *card,

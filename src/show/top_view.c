@@ -2,6 +2,7 @@
  * itself has seen counts more, second by second; what was before the programs began is not guessed.
  */
 #include "show/top_view.h"
+#include "read/derived.h"
 #include "read/running.h"
 #include "read/stats_file.h"
 #include "base/base.h"
@@ -44,20 +45,19 @@ static struct history_card *find_history(struct top_history *history, const char
 static struct history_second highest_between(const struct vramgc_file *file, size_t index,
                                              uint64_t begin_ns, uint64_t end_ns) {
     const struct vramgc_device *device = &file->devices[index];
-    uint64_t live = 0, held = 0;
+    struct vramgc_sample all = {.held_low_bytes = UINT64_MAX, .allocated_low_bytes = UINT64_MAX};
     for (uint64_t i = 0; i < device->sample_count; i++) {
         const struct vramgc_sample *sample = &device->samples[i];
         uint64_t from_ns = file->started_ns + sample->time_ns;
         bool last = i + 1 == device->sample_count;
         uint64_t until_ns = last ? UINT64_MAX : file->started_ns + sample[1].time_ns;
-        if (from_ns < end_ns && until_ns > begin_ns) {
-            live = max_u64(live, sample->allocated_bytes);
-            held = max_u64(held, sample->held_bytes);
-        }
+        if (from_ns < end_ns && until_ns > begin_ns)
+            sample_join(&all, sample);
     }
-    live = min_u64(live, held);
+    uint64_t held = all.held_bytes, live = min_u64(all.allocated_bytes, held);
+    uint64_t mean = min_u64(sample_live_mean(&all), live);
     uint64_t libs = min_u64(device->stats.other_bytes.current, held - live);
-    return (struct history_second){.tops = {live, held - libs, held, held, held}};
+    return (struct history_second){.tops = {mean, live, held - libs, held, held, held}};
 }
 
 /* The programs' parts, by their own timelines. */
@@ -149,7 +149,7 @@ static struct history_second highest(const struct history_card *card, size_t col
 
 /* The lowest row shows whatever programs hold, be it little. */
 static char history_letter(struct history_second most, uint64_t middle, bool lowest) {
-    static const char letters[] = "#:+o-";
+    static const char letters[] = "#^:+o-";
     uint64_t live = most.tops[HISTORY_LIVE], held = most.tops[HISTORY_LIBS];
     for (size_t part = 0; part < HISTORY_PARTS; part++)
         if (most.tops[part] > middle && (part <= HISTORY_LIBS || !lowest || held == 0))

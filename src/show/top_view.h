@@ -17,8 +17,10 @@
 enum { HISTORY_SECONDS = 60, HISTORY_MOST_SECONDS = 145 };
 enum { HISTORY_LEAST_ROWS = 2, HISTORY_ROWS = 4, HISTORY_MOST_ROWS = 20 };
 
-/* A card from its bottom up, as its bar has it from the left: # : + o - */
-enum { HISTORY_LIVE, HISTORY_IDLE, HISTORY_LIBS, HISTORY_OTHERS, HISTORY_DRIVER, HISTORY_PARTS };
+/* A card from its bottom up, as its bar has it from the left: # : + o -; and ^ for what was live
+ * for a part of the time. */
+enum { HISTORY_MEAN, HISTORY_LIVE, HISTORY_IDLE, HISTORY_LIBS, HISTORY_OTHERS, HISTORY_DRIVER };
+enum { HISTORY_PARTS = HISTORY_DRIVER + 1 };
 
 struct history_second {
     uint64_t second;              /* of CLOCK_MONOTONIC; 0: nothing is known */

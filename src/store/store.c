@@ -241,11 +241,16 @@ void store_settings(const struct options *options, const enum option_origin *ori
     figure_set(&file->setting_count, option_count);
 }
 
-/* A point has the most of each figure, at whatever moment that was. */
+/* A point has the most, and the least, of each figure, at whatever moment that was. */
 static void raise_sample(struct vramgc_sample *sample, const struct vramgc_sample *seen) {
     figure_set(&sample->held_bytes, max_u64(sample->held_bytes, seen->held_bytes));
     figure_set(&sample->reserved_bytes, max_u64(sample->reserved_bytes, seen->reserved_bytes));
     figure_set(&sample->allocated_bytes, max_u64(sample->allocated_bytes, seen->allocated_bytes));
+    figure_set(&sample->held_low_bytes, min_u64(sample->held_low_bytes, seen->held_low_bytes));
+    figure_set(&sample->allocated_low_bytes,
+               min_u64(sample->allocated_low_bytes, seen->allocated_low_bytes));
+    figure_bump(&sample->allocated_ms_sum_kib, seen->allocated_ms_sum_kib);
+    figure_bump(&sample->ms, seen->ms);
     if (seen->used_bytes > figure_get(&sample->used_bytes)) {
         figure_set(&sample->used_bytes, seen->used_bytes);
         figure_set(&sample->others_bytes, seen->others_bytes);
@@ -270,46 +275,55 @@ static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
     return most;
 }
 
+/* What is now is taken to have been so since the look before. */
+static uint64_t ms_since_look(struct peaks *seen) {
+    uint64_t now_ns = store_age_ns(), before_ns = seen->looked_ns;
+    seen->looked_ns = now_ns;
+    return before_ns ? minus_u64(now_ns, before_ns) / MILLISECOND_NS : 0;
+}
+
 /* Others than this process are taken to hold at the peak what they hold now. What is live is held,
  * unless it was spilled: live memory that fell since the latest look was held then, too. */
 static struct vramgc_sample sample_now(const struct vramgc_device *device,
                                        uint64_t live_top_bytes) {
     const struct vramgc_device_stats *stats = &device->stats;
     struct peaks *seen = &self.seen[device - store_file()->devices];
-    uint64_t live = max_u64(live_top_bytes, figure_get(&stats->live_bytes.current));
+    uint64_t live_now = figure_get(&stats->live_bytes.current);
+    uint64_t held_now = figure_get(&stats->held_bytes.current), ms = ms_since_look(seen);
+    uint64_t live = max_u64(live_top_bytes, live_now);
     uint64_t held = reached(&stats->held_bytes, &seen->held);
     if (!figure_get(&stats->spilled_bytes.peak))
         held = max_u64(held, live);
-    uint64_t more = minus_u64(held, figure_get(&stats->held_bytes.current));
+    uint64_t more = minus_u64(held, held_now);
     uint64_t used = figure_get(&stats->used_bytes.current) + more;
     uint64_t total = figure_get(&device->total_bytes);
-    return (struct vramgc_sample){store_age_ns(),
-                                  held,
-                                  reached(&stats->reserved_bytes, &seen->reserved),
-                                  live,
-                                  total ? min_u64(used, total) : used,
-                                  figure_get(&stats->others_bytes.current)};
+    return (struct vramgc_sample){
+        .time_ns = seen->looked_ns,
+        .held_bytes = held,
+        .reserved_bytes = reached(&stats->reserved_bytes, &seen->reserved),
+        .allocated_bytes = live,
+        .used_bytes = total ? min_u64(used, total) : used,
+        .others_bytes = figure_get(&stats->others_bytes.current),
+        .held_low_bytes = held_now,
+        .allocated_low_bytes = live_now,
+        .allocated_ms_sum_kib = live_now / KIBIBYTE * ms,
+        .ms = ms,
+    };
 }
 
-/* Up to Python's end. What is now is taken to have been so since the look before. */
-static void add_to_averages(struct vramgc_device *device) {
+/* Up to Python's end. */
+static void add_to_averages(struct vramgc_device *device, const struct vramgc_sample *now) {
     struct vramgc_device_stats *stats = &device->stats;
-    struct peaks *seen = &self.seen[device - store_file()->devices];
-    uint64_t now_ns = store_age_ns();
-    uint64_t ms = seen->looked_ns ? minus_u64(now_ns, seen->looked_ns) / MILLISECOND_NS : 0;
-    uint64_t live = figure_get(&stats->live_bytes.current);
-    uint64_t held =
-        minus_u64(figure_get(&stats->held_bytes.current), figure_get(&stats->other_bytes.current));
-    seen->looked_ns = now_ns;
-    if (live < MEBIBYTE || figure_get(&store_file()->python_ended_ns))
+    uint64_t held = minus_u64(now->held_low_bytes, figure_get(&stats->other_bytes.current));
+    if (now->allocated_low_bytes < MEBIBYTE || figure_get(&store_file()->python_ended_ns))
         return;
-    figure_add(&stats->held_ms_sum_kib, held / KIBIBYTE * ms);
-    figure_add(&stats->live_ms_sum_kib, live / KIBIBYTE * ms);
+    figure_add(&stats->held_ms_sum_kib, held / KIBIBYTE * now->ms);
+    figure_add(&stats->live_ms_sum_kib, now->allocated_ms_sum_kib);
 }
 
 void store_sample(struct vramgc_device *device, uint64_t first_step_ns, uint64_t live_top_bytes) {
     struct vramgc_sample sample = sample_now(device, live_top_bytes);
-    add_to_averages(device);
+    add_to_averages(device, &sample);
     uint64_t count = device->sample_count;
     figure_set(&device->stats.used_bytes.peak,
                max_u64(figure_get(&device->stats.used_bytes.peak), sample.used_bytes));

@@ -205,8 +205,8 @@ static bool note_who(struct device *device, const struct vramgc_owners *top, uin
                                .works = names_latest(),
                                .count = (uint32_t)min_u64(top->count, VRAMGC_WHO_OWNERS)};
     for (uint32_t i = 0; i < point.count; i++) {
-        point.bytes[i] = top->list[i].bytes;
-        point.sites[i] = top->list[i].site;
+        point.kib[i] = (uint32_t)(top->list[i].bytes / KIBIBYTE);
+        point.sites[i] = (uint16_t)top->list[i].site;
     }
     return !names_latest() || store_who(device->out, step_ns, &point);
 }

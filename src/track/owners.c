@@ -87,7 +87,8 @@ void owners_give(struct owners *owners, uint32_t tag, uint64_t bytes) {
 
 /* Keeps the list in order, the largest first. Nobody has more than there is, whatever one block
  * stood for. */
-static void insert_owner(struct vramgc_owners *out, uint64_t most, struct vramgc_owner entry) {
+static void insert_owner(struct vramgc_owners *out, struct vramgc_owner entry) {
+    const uint64_t most = VRAMGC_MAX_OWNERS;
     entry.bytes = min_u64(entry.bytes, out->live_bytes);
     uint64_t place = out->count < most ? out->count++ : most;
     for (; place > 0 && out->list[place - 1].bytes < entry.bytes; place--)
@@ -106,22 +107,21 @@ void owners_publish(const struct vramgc_owners *made, struct vramgc_owners *out)
 }
 
 static void list_owners_of(const struct owners *owners, const struct owner *of, uint32_t count,
-                           bool top, uint64_t most, struct vramgc_owners *out) {
+                           bool top, struct vramgc_owners *out) {
     for (uint32_t i = 0; i < count; i++) {
         bool then = top && of[i].top_seen == owners->tops;
         uint64_t bytes = then ? of[i].top_bytes : of[i].live_bytes;
         uint64_t blocks = then ? of[i].top_blocks : of[i].live_blocks;
         if (bytes)
-            insert_owner(out, most, (struct vramgc_owner){i, 0, bytes, blocks});
+            insert_owner(out, (struct vramgc_owner){i, 0, bytes, blocks});
     }
 }
 
 static void list(const struct owners *owners, bool top, uint64_t live_bytes,
                  struct owners_lists *out) {
     out->sites = out->calls = (struct vramgc_owners){.live_bytes = live_bytes};
-    list_owners_of(owners, owners->of, owners->site_count, top, VRAMGC_MAX_OWNERS, &out->sites);
-    list_owners_of(owners, owners->of_call, owners->call_count, top, VRAMGC_MAX_CALLERS,
-                   &out->calls);
+    list_owners_of(owners, owners->of, owners->site_count, top, &out->sites);
+    list_owners_of(owners, owners->of_call, owners->call_count, top, &out->calls);
 }
 
 void owners_list_now(const struct owners *owners, uint64_t live_bytes, struct owners_lists *out) {
@@ -150,8 +150,7 @@ void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *gr
         uint64_t more = minus_u64(owner->then_bytes, owner->earlier_bytes);
         made.live_bytes += more;
         if (more)
-            insert_owner(&made, VRAMGC_MAX_OWNERS,
-                         (struct vramgc_owner){i, 0, more, owner->live_blocks});
+            insert_owner(&made, (struct vramgc_owner){i, 0, more, owner->live_blocks});
     }
     owners_publish(&made, grown);
 }

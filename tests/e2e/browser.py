@@ -110,6 +110,10 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def drag(self, x, to_x, y):
+        for kind, at, button in ("mouseMoved", x, "none"), ("mousePressed", x, "left"), ("mouseMoved", to_x, "left"), ("mouseReleased", to_x, "left"):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=at, y=y, button=button, clickCount=1)
+
     def close(self):
         self.process.terminate()
         self.process.wait()

@@ -412,5 +412,5 @@ bool make_file(struct vramgc_file *file, const char *scenario) {
                                                 {"hostile", hostile}};
     memset(file, 0, sizeof *file);
     return make_one_of(file, scenarios, sizeof scenarios / sizeof scenarios[0], scenario) ||
-           make_of_host(file, scenario);
+           make_of_host(file, scenario) || make_run(file, scenario);
 }

@@ -63,6 +63,8 @@ void set_samples(struct vramgc_device *device, uint64_t held_peak, uint64_t live
         sample->reserved_bytes = sample->held_bytes;
         sample->used_bytes = sample->held_bytes + others;
         sample->others_bytes = others;
+        sample->held_low_bytes = sample->held_bytes;
+        sample->allocated_low_bytes = sample->allocated_bytes;
     }
 }
 
@@ -226,7 +228,7 @@ void add_who(struct vramgc_file *file, uint64_t second, uint64_t live_bytes,
     for (uint32_t i = 0; i < 3; i++)
         if (of_site[i] > 0) {
             who->sites[who->count] = i;
-            who->bytes[who->count++] = of_site[i];
+            who->kib[who->count++] = (uint32_t)(of_site[i] / 1024);
             who->works = i + 1;
         }
 }

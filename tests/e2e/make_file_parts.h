@@ -1,4 +1,5 @@
-/* make_file_parts.h: what the scenarios of make_file.c and make_file_host.c are made of. */
+/* make_file_parts.h: what the scenarios of make_file.c, make_file_host.c and make_file_states.c are
+ * made of. */
 #ifndef MAKE_FILE_PARTS_H
 #define MAKE_FILE_PARTS_H
 
@@ -24,6 +25,7 @@ struct scenario {
 bool make_one_of(struct vramgc_file *file, const struct scenario *scenarios, size_t count,
                  const char *name);
 bool make_of_host(struct vramgc_file *file, const char *scenario);
+bool make_run(struct vramgc_file *file, const char *scenario);
 
 /* A run in which nothing is to be told. */
 void plain(struct vramgc_file *file);

@@ -149,7 +149,8 @@ def what_was_wanted_is_shown():
     look.look("fragmented.html", height=1400)
     drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
     assert len(drawn) == 3 and min(drawn) >= 3, drawn
-    assert look.run("[...document.querySelectorAll('#legend li')].map(l => l.textContent)")[:2] == ["live", "idle"]
+    legend = look.run("[...document.querySelectorAll('#legend li')].map(l => l.textContent)")
+    assert legend[:4] == ["live", "live for a part of the step", "on average", "idle"], legend
     assert "wanted, but refused1.50 GiB" in text("sum"), text("sum")
     look.look("plain.html")
     assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")
@@ -206,9 +207,10 @@ def the_pictures_end_where_python_did():
 def whose_it_was_is_drawn():
     """Over time by phase or by function, and at the peak and the out-of-memory: each box as wide as its bytes."""
     look.look("fragmented.html", width=1000, height=1400)
-    assert "text encode: 0.68 GiB" in text("who-legend") and "all else: 5.22 GiB" in text("who-legend"), text("who-legend")
-    by_phase = look.run("document.querySelectorAll('#who-chart path').length")
-    assert by_phase == 3, by_phase
+    for says in "text encode: 0.68 GiB", "load_model (modules/sd_models.py): 5.00 GiB", "all else: 0.22 GiB":
+        assert says in text("who-legend"), text("who-legend")
+    by_phase = look.run("document.querySelectorAll('#who-chart path:not([class])').length")
+    assert by_phase == 4, by_phase
     look.run("{ const s = document.getElementById('who-by'); s.selectedIndex = 1; s.dispatchEvent(new Event('change')); }")
     assert "load_model (modules/sd_models.py): 5.00 GiB" in text("who-legend"), text("who-legend")
     widths = look.run("Object.fromEntries([...document.querySelectorAll('.flame .name')].map(n => [n.title, n.getBoundingClientRect().width]))")
@@ -346,7 +348,8 @@ def timeline(process, points):
     device = process["devices"][0]
     columns = [list(column) for column in zip(*points)]
     device["samples"] = dict(device["samples"], time_ns=columns[0], held_bytes=columns[1], allocated_bytes=columns[2],
-                             others_bytes=[1 << 28] * len(points))
+                             held_low_bytes=columns[1], live_low_bytes=columns[2], live_ms_sum_kib=[0] * len(points),
+                             ms=[0] * len(points), others_bytes=[1 << 28] * len(points))
     process.update(actions=[], marks=[], jobs=[], refusals=[], elapsed_ns=points[-1][0] + SECOND)
     return device
 
@@ -412,6 +415,73 @@ def a_click_shows_a_box_larger():
     is_quiet("fragmented.html")
 
 
+RUNS = [f"run-{name}.html" for name in ("10-1-1-exit", "10-2-2-oom", "600-2-1-exit", "600-40-2-exit", "36000-40-1-exit", "36000-2-1-oom",
+                                        "600-2-1-crash", "10-1-1-empty")]
+
+
+def each_state_is_drawn():
+    """Short and long runs, one function and forty, one card and two, however they ended: light and dark, narrow and wide."""
+    for page in RUNS:
+        for width in 400, 1280, 2560:
+            for dark in False, True:
+                look.look(page, width=width, dark=dark, touch=width < 500)
+                is_quiet(page)
+                fits(page, width)
+                if not page.endswith("empty.html"):
+                    assert look.run("document.querySelectorAll('#chart path').length") > 4, page
+    assert look.run("byId('pictures').hidden") and "saw no memory" in text("verdict"), text("verdict")
+
+
+def a_long_step_is_a_band():
+    """Pale between the lowest and the highest that was live in it, with the average as a line; a run of hours is no wall."""
+    look.look("run-36000-40-1-exit.html")
+    at = "state.view.samples.time_ns.findLastIndex(ns => ns < 3000e9)"
+    low, mean, high = look.run(f"(s => ['liveLow', 'liveMean', 'allocated_bytes'].map(name => s[name][{at}] / GIB))(state.view.samples)")
+    assert 3.9 < low < 4.1 and 5 < mean < 5.3 and 7.4 < high < 7.5, (low, mean, high)
+    box = "(e => [e.getBBox().y, e.getBBox().y + e.getBBox().height])(document.querySelector('#chart .%s'))"
+    live, pale, line = (look.run(box % name) for name in ("area-live", "area-live-band", "mean-live"))
+    assert pale[0] < line[0] - 20 and line[0] < live[0] - 10 and live[1] > 290, (live, pale, line)
+    assert text("steps") == "A step of the picture is 51 s long: solid up to the least that was live in it, pale up to the most; the line is the average."
+    assert re.search(r"the highest figures around then; live on average 5\.\d\d GiB, at least 4\.\d\d GiB; the next", look.run(f"show({at}) || byId('what').textContent"))
+    look.look("run-10-1-1-exit.html")
+    assert "on average" not in text("legend") and look.run("document.querySelector('#chart .mean-live').getAttribute('d')") == ""
+
+
+def most_of_it_has_a_name_and_a_colour():
+    """Of forty functions, by phase and by function; those that are not told apart are counted."""
+    look.look("run-36000-40-1-exit.html")
+    for by in 0, 1:
+        look.run(f"byId('who-by').selectedIndex = {by}; draw()")
+        named = look.run("(list => list.slice(0, -1).reduce((sum, g) => sum + g.values.at(-9), 0) / list.reduce((sum, g) => sum + g.values.at(-9), 0))(state.view.who.list)")
+        assert named >= 0.8, (by, named)
+    assert re.search(r"26 more, each smaller: 4\.\d\d GiB", text("who-legend")) and "all else, 2 functions among it" in text("who-legend"), text("who-legend")
+
+
+def a_part_of_the_run_is_shown_larger():
+    """By a drag, and by keys and buttons; a moment beyond it brings its part; no label or step lies outside the picture."""
+    look.look("run-36000-2-1-oom.html", height=1400)
+    look.run("document.getElementById('chart').scrollIntoView({block: 'center'})")
+    left, top, width = look.run("(b => [b.left, b.top, b.width])(document.getElementById('chart').getBoundingClientRect())")
+    look.drag(left + width / 4, left + width / 2, top + 99)
+    part = look.run("[state.view.from, state.view.until].map(ns => ns / state.view.end)")
+    assert 0.19 < part[0] < 0.23 and 0.46 < part[1] < 0.5, part
+    assert look.run("state.view.moments[state.at].ns > state.view.from && state.view.moments[state.at].ns < state.view.until")
+    edges = look.run("[...document.querySelectorAll('#chart path[class], #chart text')].map(e => e.getBBox()).map(b => [b.x, b.x + b.width])")
+    assert min(x for x, _ in edges) >= 0 and max(x for _, x in edges) <= look.run("byId('chart').clientWidth"), edges
+    look.run("document.getElementById('chart').focus()")
+    for key, code, factor in ("+", 187, 0.5), ("-", 189, 2), ("-", 189, 2):
+        before = look.run("state.view.until - state.view.from")
+        look.key(key, code)
+        assert abs(look.run("state.view.until - state.view.from") / before - factor) < 0.01, key
+    press("closer")
+    assert look.run("state.view.until - state.view.from < state.view.end / 3 && !byId('whole').disabled")
+    look.run("show(state.view.moments.length - 1)")
+    assert look.run("state.view.until === state.view.end && state.view.from > 0")
+    press("whole")
+    assert look.run("[state.view.from, state.view.until / state.view.end, byId('whole').disabled, byId('farther').disabled]") == [0, 1, True, True]
+    is_quiet("run-36000-2-1-oom.html")
+
+
 def blocks_answer():
     """The map is drawn, and says what lies under the pointer."""
     look.look("fragmented.html", height=1400)
@@ -454,7 +524,8 @@ def phases_keep_their_colours():
         look.look("fragmented.html", dark=dark)
         told, tints = look.run(legend), look.run(flame)
         look.look("encodes.html", dark=dark)
-        assert list(look.run(legend))[0] == "text encode" and list(told)[0] == "VAE", told
+        phases = [[name for name in names if name in ("VAE", "text encode")] for names in (look.run(legend), told)]
+        assert phases == [["text encode", "VAE"], ["VAE", "text encode"]], phases
         assert look.run(legend) == told and look.run(flame) == tints, (told, look.run(legend))
         for name in "VAE", "text encode":
             wanted = look.run(f"colour('phase' + PHASES.indexOf('{name}'))")
@@ -543,7 +614,7 @@ def views_change():
 
 
 try:
-    for test in (every_page, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, no_line_ends_within_an_option, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_pictures_end_where_python_did, whose_it_was_is_drawn, the_steadiest_is_lowest, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, the_lane_names_who_has_memory_then, boxes_are_as_wide_as_their_bytes, what_was_only_observed_is_not_returned, views_change):
+    for test in (every_page, each_state_is_drawn, a_long_step_is_a_band, most_of_it_has_a_name_and_a_colour, a_part_of_the_run_is_shown_larger, nothing_is_cut_off, a_table_is_stacked_only_where_it_does_not_fit, no_time_is_cut_off, no_line_ends_within_an_option, the_tip_says_what_the_table_says, what_was_wanted_is_shown, what_was_lacking_follows_the_card, the_pictures_end_where_python_did, whose_it_was_is_drawn, the_steadiest_is_lowest, without_phases_it_is_by_function, what_was_not_read_is_not_told, pages_that_go_one_after_another_have_a_bar, labels_do_not_overlap, text_is_readable, it_begins_at_the_peak, whose_it_was_is_what_was_live, a_click_shows_a_box_larger, moments_move, blocks_answer, jobs_are_shown, phases_keep_their_colours, the_lane_names_who_has_memory_then, boxes_are_as_wide_as_their_bytes, what_was_only_observed_is_not_returned, views_change):
         test()
 finally:
     look.close()

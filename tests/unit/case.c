@@ -217,7 +217,7 @@ static void leave_after(struct program *program, const char *value) {
             .time_ns = i * latest(program)->time_ns + SECOND_NS,
             .live_bytes = live_bytes,
             .count = 2,
-            .bytes = {2000 * MIB, i * more},
+            .kib = {2000 * 1024, (uint32_t)(i * more / 1024)},
             .sites = {0, 1},
         };
     }

@@ -33,6 +33,27 @@ static void samples_keep_the_highest(void **state) {
     assert_int_equal(device->samples[VRAMGC_MAX_SAMPLES / 2].held_bytes, 10);
 }
 
+/* Of a step, and of steps that become one, the least that a look found, and the average. */
+static void samples_keep_lowest_and_average(void **state) {
+    struct vramgc_device *device = store_device(11);
+    struct vramgc_sample *sample = device->samples;
+    (void)state;
+    static const uint64_t live_mib[] = {500, 100, 300};
+    for (size_t i = 0; i < 3; i++) {
+        gauge_set(&device->stats.live_bytes, live_mib[i] * MEBIBYTE);
+        gauge_set(&device->stats.held_bytes, (live_mib[i] + 50) * MEBIBYTE);
+        sleep_ns(3 * MILLISECOND_NS);
+        store_sample(device, UINT64_C(3600000000000), 0);
+    }
+    assert_int_equal(device->sample_count, 1);
+    assert_int_equal(sample->allocated_bytes, 500 * MEBIBYTE);
+    assert_int_equal(sample->allocated_low_bytes, 100 * MEBIBYTE);
+    assert_int_equal(sample->held_low_bytes, 150 * MEBIBYTE);
+    assert_true(sample->ms >= 6); /* the first look has none before it */
+    uint64_t mean_kib = sample->allocated_ms_sum_kib / sample->ms;
+    assert_true(mean_kib > 100 * 1024 && mean_kib < 300 * 1024);
+}
+
 /* Averages over time: what the looks saw, each for the time since the one before; up to Python's
  * end, which frees all of it, and where anything to speak of is live. */
 static void averages_are_over_time(void **state) {
@@ -142,6 +163,7 @@ static void who_keeps_a_rest_apart(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_keep_the_highest),
+        cmocka_unit_test(samples_keep_lowest_and_average),
         cmocka_unit_test(averages_are_over_time),
         cmocka_unit_test(samples),
         cmocka_unit_test(what_was_live_was_held),

@@ -3,7 +3,7 @@
 
 const LANES = [["phase", "phase"], ["job", "jobs"], ["mark", "marks"], ["reclaim", "returned"], ["refused", "no room"]];
 const EDGE = {left: 66, right: 14, top: 24, gap: 6, lane: 22, axis: 24};
-const BAND_OPACITY = 0.45;
+const BAND_OPACITY = 0.45, PALE = 0.45;
 
 /* The smallest of 1, 2, 5 (or of powers of two) that needs no more than so many steps. */
 function byteStep(top, most) {
@@ -23,13 +23,14 @@ function timeStep(end, most) {
 function scales(view, width) {
     const lanes = LANES.filter(([kind]) => kind === "phase" ? view.bands.length : view.events.some(event => event.kind === kind));
     const plot = view.plot || (width < 600 ? 190 : 270), right = width - EDGE.right;
-    const bottom = EDGE.top + plot, lanesEnd = bottom + EDGE.gap + lanes.length * EDGE.lane;
+    const span = view.until - view.from, bottom = EDGE.top + plot, lanesEnd = bottom + EDGE.gap + lanes.length * EDGE.lane;
     return {
         width, lanes, right, bottom, lanesEnd, height: lanesEnd + (view.ending === null ? 1 : 2) * EDGE.axis,
-        x: ns => EDGE.left + Math.min(1, ns / view.end) * (right - EDGE.left),
+        x: ns => EDGE.left + Math.max(0, Math.min(1, (ns - view.from) / span)) * (right - EDGE.left),
         y: value => bottom - Math.min(1, value / view.top) * plot,
-        near: 5 / (right - EDGE.left) * view.end,
-        at: x => Math.max(0, Math.min(1, (x - EDGE.left) / (right - EDGE.left))) * view.end,
+        near: 5 / (right - EDGE.left) * span,
+        at: x => view.from + Math.max(0, Math.min(1, (x - EDGE.left) / (right - EDGE.left))) * span,
+        shows: (from, until) => from <= view.until && until >= view.from,
     };
 }
 
@@ -51,24 +52,24 @@ function drawCard(svg, view, scale) {
 }
 
 function drawTimes(svg, view, scale) {
-    const step = timeStep(view.end, (scale.right - EDGE.left) / 72);
+    const step = timeStep(view.until - view.from, (scale.right - EDGE.left) / 72), first = Math.ceil(view.from / step) * step;
     const digits = step >= SECOND ? 0 : step >= SECOND / 10 ? 1 : step >= SECOND / 100 ? 2 : 3;
-    for (let ns = 0; ns <= view.end; ns += step) {
+    for (let ns = first; ns <= view.until; ns += step) {
         const x = Math.round(scale.x(ns)) + 0.5;
         svg.append(drawn("line", {x1: x, x2: x, y1: scale.lanesEnd, y2: scale.lanesEnd + 5, stroke: colour("quiet")}));
         const label = clock(ns, digits), most = scale.width - 4 * label.length; // half of what it takes, at most
-        svg.append(drawn("text", {x: Math.min(x, most), y: scale.lanesEnd + 18, "text-anchor": ns ? "middle" : "start"}, label));
+        svg.append(drawn("text", {x: Math.min(x, most), y: scale.lanesEnd + 18, "text-anchor": x > EDGE.left + 20 ? "middle" : "start"}, label));
     }
-    if (view.ending !== null)
+    if (view.ending !== null && view.until === view.end)
         svg.append(drawn("text", {x: scale.right, y: scale.lanesEnd + 18 + EDGE.axis, "text-anchor": "end", class: "ending"},
                          "Python ended at " + exactClock(view.ending)));
 }
 
 /* A point holds until the next: steps, forward along the upper edge and back along the lower. */
-function areaPath(times, view, scale, low, high) {
+function areaPath(times, end, scale, low, high) {
     const forward = [], back = [];
     times.forEach((ns, i) => {
-        const from = scale.x(ns).toFixed(1), to = scale.x(i + 1 < times.length ? times[i + 1] : view.end).toFixed(1);
+        const from = scale.x(ns).toFixed(1), to = scale.x(i + 1 < times.length ? times[i + 1] : end).toFixed(1);
         const top = scale.y(high[i]).toFixed(1), bottom = scale.y(low[i]).toFixed(1);
         forward.push(from + " " + top, to + " " + top);
         back.push(from + " " + bottom, to + " " + bottom);
@@ -79,14 +80,42 @@ function areaPath(times, view, scale, low, high) {
     return "M" + forward.concat(returned).join("L") + "Z";
 }
 
+/* What a figure was on average, where that is to be seen beside its highest and lowest: steps too narrow to be seen are one. */
+function drawMean(svg, view, scale, key, lows, means, highs) {
+    const times = view.samples.time_ns;
+    let line = "", goesOn = false, varies = false, begin = 0, sum = 0;
+    times.forEach((ns, i) => {
+        const end = scale.x(i + 1 < times.length ? times[i + 1] : view.end), from = scale.x(ns);
+        begin = sum ? begin : from;
+        sum += means[i] * (end - from);
+        varies = varies || highs[i] - lows[i] > view.top / 100;
+        if (end - begin < 4)
+            return;
+        const y = scale.y(sum / (end - begin)).toFixed(1);
+        line += varies ? (goesOn ? "V" + y : `M${begin.toFixed(1)} ${y}`) + "H" + end.toFixed(1) : "";
+        [goesOn, varies, sum] = [varies, false, 0];
+    });
+    svg.append(drawn("path", {d: line, fill: "none", stroke: colour(key), "stroke-width": 1.5, class: "mean-" + key}));
+}
+
+/* Of each step: solid up to the lowest that was live, pale up to the highest. Above that what was held in the same way. */
 function drawAreas(svg, view, scale) {
-    if (view.samples.time_ns.length === 0)
+    const s = view.samples, times = s.time_ns;
+    if (times.length === 0)
         return;
-    const parts = view.samples.time_ns.map((ns, i) => partsOfSample(view, i));
-    let low = parts.map(() => 0);
-    for (const key of ["live", "idle", "code", "others"]) {
+    const parts = times.map((ns, i) => partsOfSample(view, i)), none = parts.map(() => 0), live = parts.map(part => part.live);
+    const area = (name, low, high, look) => svg.append(drawn("path", {d: areaPath(times, view.end, scale, low, high), class: "area-" + name, ...look}));
+    const held = parts.map(part => part.live + part.idle), lowest = live.map((value, i) => Math.min(value, s.liveLow[i]));
+    const kept = held.map((value, i) => Math.max(live[i], Math.min(value, s.heldLow[i])));
+    area("live", none, lowest, {fill: colour("live")});
+    area("live-band", lowest, live, {fill: colour("live"), "fill-opacity": PALE});
+    area("idle", live, kept, {fill: colour("idle")});
+    area("idle-band", kept, held, {fill: colour("idle"), "fill-opacity": PALE});
+    drawMean(svg, view, scale, "live", lowest, live.map((value, i) => Math.min(value, s.liveMean[i])), live);
+    let low = held;
+    for (const key of ["code", "others"]) {
         const below = low, high = parts.map((part, i) => below[i] + part[key]);
-        svg.append(drawn("path", {d: areaPath(view.samples.time_ns, view, scale, low, high), fill: colour(key), class: "area-" + key}));
+        area(key, low, high, {fill: colour(key)});
         low = high;
     }
     drawUnread(svg, view, scale, parts, low);
@@ -94,15 +123,15 @@ function drawAreas(svg, view, scale) {
 
 /* Before the card was read for the first time others had something, nobody knows how much: more than nothing. */
 function drawUnread(svg, view, scale, parts, held) {
-    const times = view.samples.time_ns.slice(0, view.read + 1), own = times.length > view.read ? {...view, end: times.pop()} : view;
+    const times = view.samples.time_ns.slice(0, view.read + 1), end = times.length > view.read ? times.pop() : view.end;
     if (times.length > 0)
-        svg.append(drawn("path", {d: areaPath(times, own, scale, held, times.map(() => view.total || view.top)), fill: colour("others"),
+        svg.append(drawn("path", {d: areaPath(times, end, scale, held, times.map(() => view.total || view.top)), fill: colour("others"),
                                   "fill-opacity": 0.25, class: "unread"}));
 }
 
 /* The request above what was in use when it was refused; an arrow where it goes on. */
 function drawWanted(svg, view, scale) {
-    for (const [ns, r] of view.refusals) {
+    for (const [ns, r] of [...view.refusals].filter(([ns]) => scale.shows(ns, ns))) {
         const used = r.total_bytes - r.free_bytes, end = used + r.request_bytes, x = scale.x(ns);
         const y = Math.min(scale.y(end), scale.y(used) - 3), look = {fill: colour("refused"), stroke: colour("refused")};
         if (r.granted)
@@ -144,7 +173,7 @@ function drawLabel(svg, event, x, room, y) {
 }
 
 function drawBands(svg, view, scale, y) {
-    for (const band of view.bands) {
+    for (const band of view.bands.filter(band => scale.shows(band.from, band.until))) {
         const x = scale.x(band.from), width = Math.max(1, scale.x(band.until) - x);
         svg.append(drawn("rect", {x, y: y - 8, width, height: 16, fill: colour(colourOf(band.name)), "fill-opacity": BAND_OPACITY}));
         if (width > 7 * band.name.length + 6)
@@ -154,7 +183,7 @@ function drawBands(svg, view, scale, y) {
 
 function drawLanes(svg, view, scale) {
     scale.lanes.forEach(([kind, name], lane) => {
-        const y = scale.bottom + EDGE.gap + (lane + 0.5) * EDGE.lane, events = view.events.filter(event => event.kind === kind);
+        const y = scale.bottom + EDGE.gap + (lane + 0.5) * EDGE.lane, events = view.events.filter(event => event.kind === kind && scale.shows(event.from || event.ns, event.until || event.ns));
         svg.append(drawn("line", {x1: EDGE.left, x2: scale.right, y1: y + EDGE.lane / 2, y2: y + EDGE.lane / 2,
                                   stroke: colour("line")}));
         svg.append(drawn("text", {x: EDGE.left - 8, y: y + 4, "text-anchor": "end"},
@@ -193,8 +222,35 @@ function tipOf(view, scale, x) {
     return tip;
 }
 
-/* Shows the picture, and a tip where the pointer is; pick(ns, near) is called for a click. What it returns moves the line. */
-function follow(svg, element, scale, tipAt, pick) {
+/* A drag along the picture marks a part of the run: zoom(from, until); a shorter one is a click. */
+function dragged(svg, element, scale, pick, zoom) {
+    const mark = drawn("rect", {y: EDGE.top, height: scale.lanesEnd - EDGE.top, width: 0, fill: colour("cursor"), "fill-opacity": 0.15});
+    const xOf = event => Math.max(EDGE.left, Math.min(scale.right, event.clientX - element.getBoundingClientRect().left));
+    let begin = null;
+    const reach = x => [Math.min(begin, x), Math.abs(x - begin)];
+    svg.append(mark);
+    svg.addEventListener("pointerdown", event => {
+        begin = xOf(event);
+        svg.setPointerCapture(event.pointerId);
+    });
+    svg.addEventListener("pointermove", event => {
+        if (begin !== null)
+            ["x", "width"].forEach((name, i) => mark.setAttribute(name, reach(xOf(event))[i]));
+    });
+    svg.addEventListener("pointercancel", () => { begin = null; mark.setAttribute("width", 0); });
+    svg.addEventListener("pointerup", event => {
+        const [x, width] = reach(begin === null ? begin = xOf(event) : xOf(event));
+        begin = null;
+        mark.setAttribute("width", 0);
+        if (width < 8)
+            pick(scale.at(x), scale.near);
+        else
+            zoom(scale.at(x), scale.at(x + width));
+    });
+}
+
+/* Shows the picture, and a tip where the pointer is. What it returns moves the line. */
+function follow(svg, element, scale, tipAt, pick, zoom) {
     const line = () => drawn("line", {y1: EDGE.top, y2: scale.lanesEnd, x1: -9, x2: -9, stroke: colour("cursor")});
     const cursor = line(), hover = line();
     cursor.setAttribute("stroke-width", 2);
@@ -218,11 +274,11 @@ function follow(svg, element, scale, tipAt, pick) {
             tip.remove();
         put(hover, -9);
     });
-    svg.addEventListener("click", event => pick(scale.at(event.clientX - element.getBoundingClientRect().left), scale.near));
+    dragged(svg, element, scale, pick, zoom);
     return ns => put(cursor, scale.x(ns));
 }
 
-function drawChart(element, view, pick) {
+function drawChart(element, view, pick, zoom) {
     const scale = scales(view, element.clientWidth);
     const svg = drawn("svg", {viewBox: `0 0 ${scale.width} ${scale.height}`, height: scale.height, role: "img",
                               "aria-label": "Memory of the card over time, " + view.name});
@@ -233,5 +289,5 @@ function drawChart(element, view, pick) {
         drawCard(svg, view, scale);
     drawLanes(svg, view, scale);
     drawTimes(svg, view, scale);
-    return follow(svg, element, scale, x => tipOf(view, scale, x), pick);
+    return follow(svg, element, scale, x => tipOf(view, scale, x), pick, zoom);
 }

@@ -114,12 +114,21 @@ function endsAt(view, ns) {
     return view.ending !== null && ns > view.ending;
 }
 
+/* The later of two points becomes part of the one before, as in the file of a longer run; highest figures are there already. */
+function joinPoint(point, next) {
+    Object.assign(point, {heldLow: Math.min(point.heldLow, next.heldLow), liveLow: Math.min(point.liveLow, next.liveLow),
+                          sum: point.sum + next.sum, ms: point.ms + next.ms});
+}
+
 /* Whose memory it was is kept of fewer moments than how much: of the highest among several looks. All these looks tell the
  * highest figures here, as the file does in a longer run: so the timeline and whose it was say the same. The refusals' own
  * figures stay as they are, and so does nothing. */
 function samplesOf(device, refusals) {
     const s = device.samples, looks = device.who_over_time;
-    const points = s.time_ns.map((ns, i) => ({ns, held: s.held_bytes[i], live: s.allocated_bytes[i], others: s.others_bytes[i]}));
+    const points = s.time_ns.map((ns, i) => ({
+        ns, held: s.held_bytes[i], live: s.allocated_bytes[i], others: s.others_bytes[i],
+        heldLow: s.held_low_bytes[i], liveLow: s.live_low_bytes[i], sum: s.live_ms_sum_kib[i] * KIB, ms: s.ms[i],
+    }));
     looks.forEach((look, k) => {
         const next = k + 1 < looks.length ? looks[k + 1].time_ns : Infinity;
         const some = points.filter(p => p.ns >= look.time_ns && p.ns < next && p.live > 0 && p.live <= look.live_bytes && !refusals.has(p.ns));
@@ -128,9 +137,18 @@ function samplesOf(device, refusals) {
         const most = some.reduce((a, b) => b.held > a.held ? b : a, {held: 0});
         some.forEach(p => Object.assign(p, {held: most.held, others: most.others, live: look.live_bytes, look: k}));
     });
-    const kept = points.filter((p, i) => p.look === undefined || i === 0 || p.look !== points[i - 1].look);
+    const kept = [];
+    for (const point of points) {
+        const last = kept[kept.length - 1];
+        if (last && point.look !== undefined && point.look === last.look)
+            joinPoint(last, point);
+        else
+            kept.push(point);
+    }
     const column = name => kept.map(p => p[name]);
-    return {time_ns: column("ns"), held_bytes: column("held"), allocated_bytes: column("live"), others_bytes: column("others")};
+    return {time_ns: column("ns"), held_bytes: column("held"), allocated_bytes: column("live"), others_bytes: column("others"),
+            heldLow: column("heldLow"), liveLow: column("liveLow"),
+            liveMean: kept.map(p => Math.min(p.live, p.ms ? Math.max(p.liveLow, p.sum / p.ms) : p.liveLow))};
 }
 
 /* Who had what is live at that point of the timeline: [site, bytes] of each. What was noted a moment before or after, when
@@ -166,7 +184,20 @@ function viewOf(process, device, map) {
         end: ending || Math.max(process.elapsed_ns, last, ...events.slice(-1).map(event => event.ns), 1),
         name: "GPU " + device.index + ", pid " + process.pid,
     };
-    return Object.assign(view, {bands: bandsOf(view)});
+    return Object.assign(view, {bands: bandsOf(view), from: 0, until: view.end});
+}
+
+/* The part of the run that is drawn: never shorter than a few steps, and always within the run. */
+function zoomTo(view, from, until) {
+    const least = Math.min(view.end, Math.max(4 * view.device.samples.step_ns, SECOND / 1000));
+    const span = Math.min(view.end, Math.max(least, until - from));
+    view.from = Math.max(0, Math.min(view.end - span, (from + until - span) / 2));
+    view.until = view.from + span;
+}
+
+/* At that moment of the run less, or more, of it is drawn. */
+function zoomAt(view, ns, factor) {
+    zoomTo(view, ns - (ns - view.from) * factor, ns + (view.until - ns) * factor);
 }
 
 /* The point of the timeline that is in force at a time; -1 before the first. */

@@ -7,6 +7,11 @@ function fillLegend(id, entries) {
     byId(id).replaceChildren(...entries.map(([name, label]) => make("li", "", typeof name === "string" ? make("i", name) : name, label)));
 }
 
+/* A step has moments with more and with less. */
+function hasBand(view) {
+    return view.samples.liveLow.some((low, i) => view.samples.allocated_bytes[i] - low > view.top / 100);
+}
+
 function legendOf(view) {
     const coded = [...view.refusals.values()].some(r => r.other_bytes > 0);
     const parts = PARTS.filter(([key]) => key !== "code" || coded).map(([key, label]) => ["sw " + key, label]);
@@ -14,6 +19,8 @@ function legendOf(view) {
     if (view.read > 0)
         parts.push(["sw unread", "others and free: not known yet"]);
     const phases = [...new Set(view.bands.map(band => band.name))].map(name => [swatch(colourOf(name), BAND_OPACITY), "phase: " + name]);
+    if (hasBand(view))
+        parts.splice(1, 0, [swatch("live", PALE), "live for a part of the step"], ["sign mean", "on average"]);
     return parts.concat(view.refusals.size ? [["sw refused", "wanted, but refused"]] : [], signs.map(([kind, name]) =>
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]), phases);
 }
@@ -44,15 +51,19 @@ function saysOf(view, moment) {
         return [make("i", "sign " + moment.event.kind), moment.event.text + (endsAt(view, moment.ns) ? "; Python had ended" : "")];
     const ns = view.samples.time_ns[moment.sample + 1] || moment.ns, next = exactClock(ns);
     const later = next !== exactClock(moment.ns) && !endsAt(view, ns);
-    return ["the highest figures around then" + (later ? "; the next are of " + next : "")];
+    const s = view.samples, i = moment.sample, varies = s.allocated_bytes[i] - s.liveLow[i] > view.top / 100;
+    const live = varies ? "; live on average " + bytesOf(s.liveMean[i], view.top) + ", at least " + bytesOf(s.liveLow[i], view.top) : "";
+    return ["the highest figures around then" + live + (later ? "; the next are of " + next : "")];
 }
 
 /* Shows moment number i of the view. */
 function show(i) {
     const view = state.view, moment = view.moments[i];
     state.at = i;
+    if (moment.ns < view.from || Math.min(moment.ns, view.end) > view.until)
+        zoom(moment.ns - (view.until - view.from) / 2, moment.ns + (view.until - view.from) / 2);
     const slider = byId("slider"), time = exactClock(moment.ns), parts = partsOf(view, moment);
-    slider.value = 1e6 * Math.min(1, moment.ns / view.end);
+    slider.value = 1e6 * Math.min(1, (moment.ns - view.from) / (view.until - view.from));
     slider.setAttribute("aria-valuetext", time);
     byId("when").textContent = "The card at " + time;
     byId("what").replaceChildren(...saysOf(view, moment));
@@ -77,9 +88,35 @@ function pick(ns, near = 0) {
     show(momentAt(state.view, ns, near));
 }
 
-/* A key goes to the next moment, however near that is. */
+/* Draws that part of the run. */
+function zoom(from, until) {
+    zoomTo(state.view, from, until);
+    const {ns} = state.view.moments[state.at], inside = ns >= state.view.from && Math.min(ns, state.view.end) <= state.view.until;
+    state.at = inside ? state.at : momentAt(state.view, (state.view.from + state.view.until) / 2, 0);
+    draw();
+}
+
+function zoomBy(factor) {
+    zoomAt(state.view, state.view.moments[state.at].ns, factor);
+    draw();
+}
+
+function showAll() {
+    zoom(0, state.view.end);
+}
+
+/* A key goes to the next moment, however near that is; + and - show less or more of the run, 0 all of it. */
 function stepByKey(event) {
-    const last = state.view.moments.length - 1;
+    const last = state.view.moments.length - 1, zooms = {"+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), "0": showAll}[event.key];
+    if (event.target.matches("select") || event.ctrlKey || event.metaKey || event.altKey)
+        return;
+    if (zooms) {
+        event.preventDefault();
+        zooms();
+        return;
+    }
+    if (!event.target.matches("#slider, .chart"))
+        return;
     const to = {ArrowLeft: state.at - 1, ArrowDown: state.at - 1, ArrowRight: state.at + 1, ArrowUp: state.at + 1,
                 PageDown: state.at - 10, PageUp: state.at + 10, Home: 0, End: last}[event.key];
     if (to === undefined)
@@ -89,17 +126,21 @@ function stepByKey(event) {
 }
 
 function draw() {
-    state.moveCursor = drawChart(byId("chart"), state.view, pick);
+    state.moveCursor = drawChart(byId("chart"), state.view, pick, zoom);
     drawWho(state.view);
+    byId("closer").disabled = state.view.until - state.view.from <= 4 * state.view.device.samples.step_ns;
+    byId("farther").disabled = byId("whole").disabled = state.view.until - state.view.from >= state.view.end;
     drawBlocks(state.view);
     show(state.at);
 }
 
-/* A short run has few steps, and looks coarse. */
+/* A short run has few steps, and looks coarse; in a long one much happens in a step. */
 function saySteps(view) {
-    const step = view.device.samples.step_ns, ms = Math.round(step / 1e6);
-    byId("steps").hidden = ms < 5 || view.end >= 100 * step;
-    byId("steps").replaceChildren("A step of the picture is " + count(ms) + " ms long, and as high as the highest moment in it.");
+    const step = view.device.samples.step_ns, ms = Math.round(step / 1e6), band = hasBand(view);
+    const says = band ? ": solid up to the least that was live in it, pale up to the most; the line is the average." :
+        ", and as high as the highest moment in it.";
+    byId("steps").hidden = ms < 5 || (view.end >= 100 * step && !band);
+    byId("steps").replaceChildren("A step of the picture is " + (ms < 10000 ? count(ms) + " ms" : count(Math.round(ms / 1000)) + " s") + " long" + says);
 }
 
 function choose(number) {
@@ -203,8 +244,14 @@ function start() {
     setUpChoice();
     byId("who-by").addEventListener("change", draw);
     linkTimes();
-    byId("slider").addEventListener("input", event => pick(Number(event.target.value) / 1e6 * state.view.end, state.view.end / 200));
-    byId("slider").addEventListener("keydown", stepByKey);
+    byId("slider").addEventListener("input", event => {
+        const span = state.view.until - state.view.from;
+        pick(state.view.from + Number(event.target.value) / 1e6 * span, span / 200);
+    });
+    byId("pictures").addEventListener("keydown", stepByKey);
+    byId("closer").addEventListener("click", () => zoomBy(0.5));
+    byId("farther").addEventListener("click", () => zoomBy(2));
+    byId("whole").addEventListener("click", showAll);
     byId("earlier").addEventListener("click", () => show(eventFrom(-1)));
     byId("later").addEventListener("click", () => show(eventFrom(1)));
     byId("view").selectedIndex = firstView();

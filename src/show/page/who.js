@@ -1,6 +1,8 @@
-/* who.js: whose live memory it was over time, by phase or by Python function. What is not told by name is the rest. */
+/* who.js: whose live memory it was over time, by phase or by Python function. A function without a phase stands for itself; what is
+ * not told by name is the rest. */
 
-const WHO_MOST = 7, OWN_COLOURS = 5;
+/* So many are drawn, and more where these have less than that part of all; a legend names so many. */
+const WHO_LEAST = 7, WHO_PART = 0.95, WHO_TOLD = 12, OWN_COLOURS = 7;
 
 /* The name of a colour. A phase that phases.def has got one there; what has another name, and a function without a phase, has
  * one by that name alone: so it is the same in each run and each picture. */
@@ -11,9 +13,10 @@ function colourOf(name) {
     return name ? "own" + [...name].reduce((sum, c) => (31 * sum + c.codePointAt(0)) % 997, 0) % OWN_COLOURS : "rest";
 }
 
-/* Of several groups with one colour each is paler than the one before. */
+/* Of several groups with one colour the next is paler than the one before, three times. */
 function paler(list) {
-    return list.map((group, i) => ({...group, opacity: Math.max(0.25, 0.6 ** list.slice(0, i).filter(other => other.colour === group.colour).length)}));
+    const shade = i => list.slice(0, i).filter(other => other.colour === list[i].colour).length % 3;
+    return list.map((group, i) => ({...group, opacity: [1, 0.65, 0.4][shade(i)]}));
 }
 
 function swatch(colour, opacity = 1) {
@@ -38,19 +41,19 @@ function unrest(group) {
 function whoSeries(view, byFunction) {
     const times = view.samples.time_ns, owners = times.map((ns, i) => ownersAt(view, i)), groups = new Map();
     owners.forEach((list, i) => (list || []).forEach(([number, value]) => {
-        const site = view.process.sites[number], name = byFunction ? functionName(site) : site.phase;
-        if (!name)
-            return;
+        const site = view.process.sites[number], name = !byFunction && site.phase || functionName(site);
         if (!groups.has(name))
             groups.set(name, {colour: colourOf(site.phase || name), values: times.map(() => 0)});
         groups.get(name).values[i] += value;
     }));
     const list = [...groups].map(([name, group]) => ({name, ...group, most: Math.max(...group.values)}));
+    const sum = values => values.reduce((all, value) => all + value, 0), whole = sum(list.map(group => sum(group.values)));
     list.sort((a, b) => b.most - a.most);
-    list.splice(WHO_MOST);
+    let drawnBytes = 0;
+    const more = list.splice(Math.max(WHO_LEAST, list.findIndex(group => (drawnBytes += sum(group.values)) >= WHO_PART * whole) + 1)).length;
     list.sort((a, b) => unrest(a) - unrest(b));
     const rest = times.map((ns, i) => Math.max(0, view.samples.allocated_bytes[i] - list.reduce((sum, g) => sum + g.values[i], 0)));
-    return {times, known: owners.map(list => list !== null), list: paler([...list, {name: "all else", values: rest, colour: "rest"}])};
+    return {times, known: owners.map(list => list !== null), list: paler([...list, {name: "all else" + (more ? ", " + count(more) + " functions among it" : ""), values: rest, colour: "rest"}])};
 }
 
 /* Where it does not, all would be one grey area by phase. */
@@ -66,7 +69,7 @@ function drawWho(view) {
     if (byId("who").hidden)
         return;
     const sums = view.who.times.map((ns, i) => view.who.list.reduce((sum, group) => sum + group.values[i], 0));
-    const own = {...view, top: Math.max(1, ...sums) * 1.05, total: 0, plot: 150, bands: [], events: []};
+    const own = {...view, top: Math.max(1, ...sums) * 1.05, total: 0, plot: view.who.list.length > WHO_TOLD ? 260 : 150, bands: [], events: []};
     const scale = scales(own, chart.clientWidth);
     const svg = drawn("svg", {viewBox: `0 0 ${scale.width} ${scale.height}`, height: scale.height, role: "img",
                               "aria-label": "Whose live memory it was over time"});
@@ -74,23 +77,32 @@ function drawWho(view) {
     drawGrid(svg, own, scale);
     for (const group of view.who.list) {
         const below = low, high = group.values.map((value, i) => below[i] + value);
-        svg.append(drawn("path", {d: areaPath(view.who.times, own, scale, low, high), fill: colour(group.colour), "fill-opacity": group.opacity}));
+        svg.append(drawn("path", {d: areaPath(view.who.times, view.end, scale, low, high), fill: colour(group.colour), "fill-opacity": group.opacity}));
         low = high;
     }
+    drawMean(svg, own, scale, "cursor", view.samples.liveLow, view.samples.liveMean, sums);
     drawTimes(svg, own, scale);
-    view.who.move = follow(svg, chart, scale, x => whoTip(view, sampleAt(view, scale.at(x))), pick);
+    view.who.move = follow(svg, chart, scale, x => whoTip(view, sampleAt(view, scale.at(x))), pick, zoom);
     drawFlames(view);
 }
 
 /* Each one's part at that point of the timeline: swatch, name, value. */
 function whoAt(view, at) {
     return view.who.list.map(group => [swatch(group.colour, group.opacity),
-                                       group.name === "all else" && !view.who.known[at] ? "not known of this moment" : group.name,
+                                       group.colour === "rest" && !view.who.known[at] ? "not known of this moment" : group.name,
                                        at < 0 ? 0 : group.values[at]]);
 }
 
+/* Those that have most, in the order of the picture, and all others as one. */
+function mostOf(entries) {
+    const ranks = entries.map(entry => entry[2]).sort((a, b) => b - a), least = ranks[WHO_TOLD - 1] || 0;
+    const told = entries.filter(entry => entry[2] >= least), rest = entries.filter(entry => entry[2] < least);
+    const sum = rest.reduce((all, entry) => all + entry[2], 0);
+    return rest.length > 1 ? [...told, [swatch("rest", 0), rest.length + " more, each smaller", sum]] : entries;
+}
+
 function whoTip(view, at) {
-    const rows = whoAt(view, at).filter(entry => entry[2] > 0)
+    const rows = mostOf(whoAt(view, at).filter(entry => entry[2] > 0))
         .map(([sign, name, value]) => make("tr", "", make("td", "t wrap", sign, name), make("td", "", bytesOf(value, view.top))));
     return make("div", "tip", make("b", "", at < 0 ? "nothing yet" : exactClock(view.samples.time_ns[at])), make("table", "", ...rows));
 }
@@ -103,6 +115,6 @@ function showWho(view, ns) {
     const spilled = view.device.spilled_bytes.peak > 0 && at >= 0 ? live - partsOfSample(view, at).live : 0;
     view.who.move(ns);
     byId("who-when").textContent = "at " + exactClock(ns) + ": " + bytesOf(live, view.top) + (spilled > 0 ? ", of which in RAM " + bytesOf(spilled, view.top) : "");
-    fillLegend("who-legend", whoAt(view, at).filter(([, , value], i) => value > 0 || view.who.list[i].most > 0)
+    fillLegend("who-legend", mostOf(whoAt(view, at).filter(([, , value], i) => value > 0 || view.who.list[i].most > 0))
         .map(([sign, name, value]) => [sign, name + (value > 0 ? ": " + bytesOf(value, view.top) : "")]));
 }
