@@ -286,6 +286,7 @@ struct vramgc_job {
     uint64_t live_bytes;      /* when the program rested */
     uint64_t host_bytes;      /* then: resident memory of the process but for mapped files, 0: ? */
     uint64_t pinned_bytes;    /* then: page-locked host memory of the device */
+    uint64_t moved_bytes;     /* meanwhile: taken by functions that move models */
     uint64_t device;
 };
 

@@ -343,6 +343,46 @@ static void add_rounded(struct facts *facts, const struct stats_file *record) {
               stats_file_torch_from(file, 14) ? "PYTORCH_ALLOC_CONF=" ROUNDING_SETTING ":1" : NULL);
 }
 
+static bool are_alike(uint64_t one, uint64_t other) {
+    return max_u64(one, other) - min_u64(one, other) <= max_u64(one, other) / 16;
+}
+
+/* Jobs after the first that moved as much and needed as much: how many. What is more at rest than
+ * half of a job's models was not moved back. */
+static size_t jobs_that_move(const struct stats_file *record, size_t device, uint64_t *needed) {
+    size_t count = 0;
+    for (size_t i = 0; i < record->job_count; i++) {
+        const struct vramgc_job *job = record->jobs[i];
+        uint64_t all_bytes = job->moved_bytes + job->peak_live_bytes;
+        if (job->device != device || job->number < 2)
+            continue;
+        if ((count && !are_alike(all_bytes, *needed)) || job->moved_bytes < VERDICT_IDLE_BYTES ||
+            job->live_bytes > job->moved_bytes / 2)
+            return 0;
+        *needed = max_u64(*needed, all_bytes);
+        count++;
+    }
+    return count;
+}
+
+/* Without need where the card had room for all of them, and for what others had at most. */
+static void add_moved(struct facts *facts, const struct stats_file *record, size_t index) {
+    enum { LEAST_JOBS = 3 };
+    const struct vramgc_device *device = &record->file->devices[index];
+    const struct vramgc_owners *peak = &device->owners_at_peak;
+    uint64_t needed = 0;
+    size_t jobs = jobs_that_move(record, index, &needed);
+    for (uint64_t i = 0; i < peak->count; i++) /* they are in both */
+        if (strcmp(record->file->sites[peak->list[i].site].phase, "model move") == 0)
+            needed = minus_u64(needed, peak->list[i].bytes);
+    if (jobs < LEAST_JOBS ||
+        needed + needed / 16 + device->stats.others_bytes.peak > device->total_bytes)
+        return;
+    fact_count(facts, "moves", jobs);
+    fact_bytes(facts, "all models", needed);
+    fact_word(facts, "keep them", webui_of(record->file)->keeps);
+}
+
 /* ---- all that was done ---- */
 
 /* From 2.13 on PyTorch writes a warning for each request that the card refused, where segments are
@@ -409,6 +449,8 @@ void facts_of_run(struct facts *facts, const struct tally *tally) {
         add_emptied(facts, tally->records[i]);
         add_rounded(facts, tally->records[i]);
         add_giver(facts, tally->records[i]);
+        for (size_t j = 0; j < tally->records[i]->file->device_count; j++)
+            add_moved(facts, tally->records[i], j);
     }
     if (tally->highest)
         add_short_peak(facts, tally->highest, tally->highest_in);

@@ -1,53 +1,18 @@
-/* webui.c: see webui.h. The settings are those of src/guides/; it must name none that is not there.
- */
+/* webui.c: see webui.h. It must take no program for a web UI by a word that others have, too. */
 #include "judge/webui.h"
 #include "base/base.h"
 #include "read/stats_file.h"
 
 #include <string.h>
 
-/* SD.Next has --medvram on by itself on cards of up to 12 GiB, and on larger ones does most of what
- * it does (modules/shared_defaults.py). No setting of its own has it empty the cache less often
- * where it moves models (seen with its GC threshold at 99 and at 70: 82 and 84 times). */
-static const struct webui sdnext = {
-    .offload = {"--lowvram"},
-    .tiles = "Settings > Variational Auto Encoder > VAE tiling",
-    .device = "--device-id",
-    .limit = "Memory limit",
-};
-
-/* It moves models by itself: with --always-low-vram no more than the text encoder, and neither that
- * nor --always-no-vram made an image that it had not made without. --medvram and such it drops. It
- * has --disable-smart-memory, too. */
-static const struct webui forge = {
-    .tiles = "Forge: Never OOM, for VAE",
-    .device = "--gpu-device-id",
-};
-
-#define COMFYUI                                                                                    \
-    .offload = {"ComfyUI: --novram"}, .tiles = "node VAE Decode (Tiled)",                          \
-    .device = "--cuda-device", .no_pool = "Use --disable-cuda-malloc",                             \
-    .pins_less = "--disable-pinned-memory"
-static const struct webui comfyui = {COMFYUI};
-static const struct webui comfyui_not_smart = {
-    COMFYUI, .collects = "Without --disable-smart-memory ComfyUI does so less often."};
-
-/* It loads models in part by default. */
-static const struct webui invokeai = {
-    .offload = {"invokeai.yaml: a higher device_working_mem_gb"},
-    .tiles = "invokeai.yaml: force_tiled_decode",
-};
-
-static const struct webui a1111 = {
-    .offload = {"--medvram", "--lowvram"},
-    .tiles = "the extension Tiled VAE",
-    .device = "--device-id",
-};
+#define WEBUI(name, ...) static const struct webui name = {__VA_ARGS__};
+#include "judge/webuis.def"
 
 static const struct webui script = {
     .offload = {"diffusers: enable_model_cpu_offload()"},
     .tiles = "diffusers: vae.enable_tiling()",
     .collects = "Its own torch.cuda.empty_cache() can go.",
+    .keeps = "diffusers keeps them with pipe.to(\"cuda\"), without enable_model_cpu_offload().",
 };
 
 /* No model may leave the card at work. */

@@ -11,6 +11,7 @@ struct webui {
     const char *device;     /* its option that takes the number of a card; NULL: none */
     const char *collects;   /* a sentence: what has it empty PyTorch's cache less often; NULL:
                                nothing */
+    const char *keeps;      /* a sentence: what has it leave models on the card; NULL: nothing */
     const char *limit;      /* its setting that limits PyTorch's memory; NULL: none */
     const char *no_pool;    /* what keeps it from cudaMallocAsync; NULL: nothing of its own */
     const char *pins_less;  /* its option that has it pin less; NULL: none */

@@ -152,6 +152,8 @@ FIELDS_OF(
                    r->host_bytes > 0, r->host_bytes);
     emit_number(emit, "pinned_bytes", UNIT_BYTES, "page-locked host memory after it",
                 r->pinned_bytes);
+    emit_number(emit, "moved_bytes", UNIT_BYTES, "taken meanwhile to move models to the card",
+                r->moved_bytes);
 }
 
 FIELDS_OF(

@@ -25,6 +25,7 @@ struct watch {
     uint64_t low_live, peak_live, peak_held; /* since then, as the looks saw it */
     uint64_t held_peak_seen, live_seen;      /* at the latest look */
     uint64_t count, left_live;               /* jobs so far, and what was live after the latest */
+    uint64_t moved_before;                   /* moved_bytes after that one */
 };
 
 static struct { struct watch watches[VRAMGC_MAX_DEVICES]; } self;
@@ -59,9 +60,22 @@ static void begin_job(struct watch *watch, uint64_t now) {
     watch->peak_live = watch->peak_held = 0;
 }
 
+/* Since the start, by functions that move models to the card; not by those that read files. */
+static uint64_t moved_bytes(struct device *device) {
+    const struct vramgc_site *site = store_file()->sites;
+    uint64_t bytes = 0;
+    lock_take(&device->lock);
+    for (uint32_t i = 0; i < device->owners.site_count; i++, site++)
+        if (strcmp(site->phase, "model move") == 0 && !strstr(site->function, "from_"))
+            bytes += device->owners.of[i].taken_bytes;
+    lock_give(&device->lock);
+    return bytes;
+}
+
 static struct vramgc_job describe_job(struct device *device, struct watch *watch) {
     uint64_t started_ns = figure_get(&store_file()->started_ns);
     const struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t moved = moved_bytes(device);
     return (struct vramgc_job){
         .time_ns = minus_u64(watch->began_ns, started_ns),
         .took_ns = watch->changed_ns - watch->began_ns,
@@ -73,6 +87,7 @@ static struct vramgc_job describe_job(struct device *device, struct watch *watch
         .live_bytes = watch->live_seen,
         .host_bytes = host_memory_own_bytes(),
         .pinned_bytes = figure_get(&stats->pinned_bytes.current),
+        .moved_bytes = moved - watch->moved_before,
         .device = device_index(device),
     };
 }
@@ -114,6 +129,7 @@ static void judge_job(struct device *device, struct watch *watch, bool for_long)
     struct vramgc_job job = describe_job(device, watch);
     uint64_t before = watch->left_live;
     watch->left_live = job.live_bytes;
+    watch->moved_before += job.moved_bytes;
     store_job(&job);
     recorder_note(device, VRAMGC_NOTE_JOB, job.number);
     say_job(&job, before);

@@ -57,6 +57,7 @@ static uint64_t block_weight(uint64_t bytes) {
 static void take_owner(const struct owners *owners, struct owner *owner, uint64_t bytes) {
     keep_top(owners, owner);
     owner->live_bytes += block_weight(bytes);
+    owner->taken_bytes += bytes;
     owner->live_blocks++;
 }
 

@@ -54,6 +54,7 @@ static inline void growth_note(struct growth *growth, struct vramgc_floors *out,
 
 struct owner {
     uint64_t live_bytes, live_blocks;
+    uint64_t taken_bytes;           /* since the start, whatever it has given back */
     uint64_t top_bytes, top_blocks; /* at top number top_seen; else what is live */
     uint64_t top_seen;
     uint64_t low_bytes;                 /* the least since the latest step of growth */

@@ -349,6 +349,18 @@ class WholePyTorch(unittest.TestCase):
         run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
         self.check(run, ["LoRAs", "a load", "another load", "a failed try", "what it leaves", "requests", "gradients"])
 
+    def test_models_that_are_moved_without_need_are_told(self):
+        settings = {
+            "VRAMGC_TEST_REST": "20ms",
+            "VRAMGC_FUNCTIONS": str(SCRIPTS / "phases.txt"),
+            "REPORT_COMMAND": str(ROOT / "build/vramgc"),
+        }
+        for mode in "flush", "compact":
+            for card in "8GiB", "2GiB":
+                with self.subTest(mode, card=card):
+                    run = Run("moved.py", card, sim=("--mem", card), VRAMGC_MODE=mode, **settings)
+                    self.check(run, ["moved"])
+
     def test_a_text_encoder_that_stays_is_named(self):
         settings = {"VRAMGC_THRESHOLD": "100", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
         for case in "stays", "denoises", "moved", "of_no_use":

@@ -84,6 +84,7 @@ static const struct {
       {"held-now", offsetof(struct vramgc_file, devices[0].stats.held_bytes.current)},
       {"live-now", offsetof(struct vramgc_file, devices[0].stats.live_bytes.current)},
       {"used-now", offsetof(struct vramgc_file, devices[0].stats.used_bytes.current)},
+      {"others-peak", offsetof(struct vramgc_file, devices[0].stats.others_bytes.peak)},
       {"waste", offsetof(struct vramgc_file, devices[0].stats.page_waste_bytes.peak)},
       {"locked-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_bytes.peak)},
       {"rounded-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_rounded_bytes.peak)},
@@ -286,6 +287,20 @@ static void leave(struct program *program, const char *value) {
     }
 }
 
+/* COUNT:MiB: so many jobs, each of which moved models of that size; :varied, the last more;
+ * :stay, and leaves them. */
+static void move_models(struct program *program, const char *value) {
+    uint64_t count = strtoull(value, NULL, 10);
+    uint64_t moved = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
+    for (uint64_t i = 0; i < count; i++) {
+        add_job(program, i * SECOND_NS, strstr(value, ":stay") ? moved : 100 * MIB);
+        program->jobs[i].number = i + 1;
+        program->jobs[i].moved_bytes = moved;
+        program->jobs[i].peak_live_bytes =
+            strstr(value, ":varied") && i + 1 == count ? 3900 * MIB : 3000 * MIB;
+    }
+}
+
 /* By so much a job, of the host's memory. */
 static void grow_host(struct program *program, const char *step) {
     for (size_t i = 0; i < 40; i++) {
@@ -340,31 +355,15 @@ static const struct {
     const char *name;
     void (*set)(struct program *program, const char *value);
 } of_their_own[] = {
-    {"short", set_short_peak},
-    {"got", set_giver},
-    {"worker", set_worker},
-    {"hook", set_hook},
-    {"library", set_library},
-    {"phase", set_phase},
-    {"mover", set_site_file},
-    {"theirs", give_to},
-    {"load", load_by},
-    {"failed", fail_before},
-    {"left", leave_after},
-    {"pile", pile_up},
-    {"process", add_process},
-    {"card", set_other_card},
-    {"grows", grow},
-    {"jobs", leave},
-    {"host-grows", grow_host},
-    {"reclaim", reclaim},
-    {"killed", kill_program},
-    {"lack", set_lack},
-    {"mode", set_mode},
-    {"command", set_command},
-    {"conf", set_conf},
-    {"torch", set_torch},
-    {"reported", set_reported},
+    {"short", set_short_peak}, {"got", set_giver},         {"worker", set_worker},
+    {"hook", set_hook},        {"library", set_library},   {"phase", set_phase},
+    {"mover", set_site_file},  {"theirs", give_to},        {"load", load_by},
+    {"failed", fail_before},   {"left", leave_after},      {"pile", pile_up},
+    {"process", add_process},  {"card", set_other_card},   {"grows", grow},
+    {"jobs", leave},           {"host-grows", grow_host},  {"moves", move_models},
+    {"reclaim", reclaim},      {"killed", kill_program},   {"lack", set_lack},
+    {"mode", set_mode},        {"command", set_command},   {"conf", set_conf},
+    {"torch", set_torch},      {"reported", set_reported},
 };
 
 static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};

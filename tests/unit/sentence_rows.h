@@ -22,6 +22,9 @@ struct row {
 #define HELD                                                                                       \
     "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
     "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
+#define MOVED                                                                                      \
+    "In each of 3 jobs the program moved models to the card and back to RAM, without need: with "  \
+    "all of them there 6.8 GiB would have been live."
 #define IDLE_SAID "PyTorch kept much idle memory: 7.7 GiB for 3.9 GiB of tensors."
 #define ELSEWHERE "CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES=1"
 #define WARNING   "PyTorch's warning \"mapping failed with OOM\" "
