@@ -327,10 +327,8 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
     *result = vm && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
         *result = open_to_device(vm, &access[i], first.device);
-    if (*result == CUDA_SUCCESS && !capture_active()) {
-        vm_prefill(vm, address, bytes, first.bytes);
-        device_account_pages(device_if_ready(first.device));
-    }
+    if (*result == CUDA_SUCCESS && !capture_active())
+        vm_mapped(vm, address, bytes, first.bytes);
     return true;
 }
 

@@ -16,14 +16,15 @@
 struct block {
     struct page_segment *segment;
     size_t first, live_end; /* the pages that it reaches into */
-    size_t end;             /* one more, if it has a guard: see OVERREAD_BYTES */
+    size_t own_end;         /* one more, if it has a guard: see OVERREAD_BYTES */
+    size_t end;             /* the same, or behind the rest of a step that comes with the block */
+    size_t rest_end;        /* up to there that is in use until the block is there; 0: none */
     size_t guard;
     uint64_t address, bytes;
     size_t inner_first, inner_end; /* of them those that are its alone: no block can come there */
     size_t next;                   /* the page that is looked at next */
     size_t missing;                /* pages that it lacks still */
     size_t largest;                /* pages of the largest extent that it may get */
-    bool prefilled;                /* no block yet: nothing is waited for, or given up */
 };
 
 /* Empty pages on their way to physical memory. */
@@ -45,13 +46,30 @@ static struct block block_at(struct page_segment *segment, uint64_t address, uin
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
     bool guarded = block.guard && segment->pages[block.guard].attached;
-    block.end = block.live_end + guarded;
+    block.end = block.own_end = block.live_end + guarded;
     /* A block that ends where this one begins has its guard before them. */
     uint64_t begin = address - segment->address;
     uint64_t reach = OVERREAD_BYTES;
     block.inner_first = begin ? (begin - 1 + reach) / PAGE_BYTES + 1 : 0;
     block.inner_end = (begin + bytes) / PAGE_BYTES;
     return block;
+}
+
+/* The rest of a step that PyTorch has just mapped comes with its first block. */
+static void add_rest_of_step(struct block *block) {
+    const struct page_segment *segment = block->segment;
+    size_t end = block->live_end;
+    while (end < segment->page_count && segment->pages[end].fresh == FRESH_WHOLE)
+        end++;
+    block->rest_end = end;
+    block->end = max_u64(block->end, end);
+    block->inner_end = max_u64(block->inner_end, end);
+}
+
+/* It can not be had, or not any more. */
+static void leave_rest_of_step(struct block *block) {
+    block->end = block->own_end;
+    block->inner_end = (block->address - block->segment->address + block->bytes) / PAGE_BYTES;
 }
 
 static bool is_missing(const struct page *page) {
@@ -107,8 +125,10 @@ static struct extent claim_extent(struct vm *vm, struct block *block) {
 static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     block->missing = max_u64(block->missing, extent->npages); /* some were BUSY when counted */
     if (!extent->handle)
-        extent->handle = extent->npages > 1 || block->prefilled ? vm_take_new(vm, extent->npages)
-                                                                : vm_find_page(vm, block->missing);
+        extent->handle =
+            extent->npages > 1 || extent->page >= block->segment->pages + block->own_end
+                ? vm_take_new(vm, extent->npages)
+                : vm_find_page(vm, block->missing);
     bool filled = extent->handle &&
                   vm_granted(REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES,
                                             0, vm_real_handle(extent->handle), 0));
@@ -157,17 +177,32 @@ static bool would_exceed(struct vm *vm, size_t wanted) {
  * idle. The GPU is asked whether it has finished. It is waited for only for what PyTorch alone has
  * waited for already, in the cudaFree by which it returned memory: what came later may wait for
  * this very thread. */
-static void use_idle(struct vm *vm, struct block *block) {
-    struct room room = vm_room(vm, MEMINFO_KNOWN);
-    block->largest = extent_largest(room.total_bytes, block->prefilled);
+static void use_idle(struct vm *vm, struct block *block, const struct room *room) {
     lock_take(&vm->lock);
     size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
     lock_give(&vm->lock);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_RETURNED, wanted));
-    size_t above = minus_u64(wanted, room_below_threshold(vm, &room) / PAGE_BYTES);
+    size_t above = minus_u64(wanted, room_below_threshold(vm, room) / PAGE_BYTES);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_KEPT, above));
     if (would_exceed(vm, wanted) && vm_fence_wait_returned(vm))
         vm_decommit(vm, IDLE_RETURNED, wanted);
+}
+
+/* How the block gets what it lacks. */
+static void plan(struct vm *vm, struct block *block) {
+    struct room room = vm_room(vm, MEMINFO_KNOWN);
+    const struct page *last = &block->segment->pages[block->live_end - 1];
+    block->missing = count_missing(vm, block);
+    lock_take(&vm->lock);
+    bool roomy = last->fresh != FRESH_NOT && vm_is_roomy(vm, block->missing);
+    lock_give(&vm->lock);
+    block->largest = extent_largest(room.total_bytes, roomy);
+    if (!roomy && block->end > block->own_end) {
+        leave_rest_of_step(block);
+        block->missing = count_missing(vm, block);
+    }
+    if (block->missing)
+        use_idle(vm, block, &room);
 }
 
 /* Where a large extent cannot be had, smaller ones. */
@@ -176,9 +211,10 @@ static bool map_extents(struct vm *vm, struct block *block) {
     while ((extent = claim_extent(vm, block)).page) {
         if (fill(vm, &extent, block))
             continue;
-        if (extent.npages == 1 || !vm_lacks_memory())
+        if (!vm_lacks_memory() || (extent.npages == 1 && block->end == block->own_end))
             return false;
-        block->largest = extent.npages / 2;
+        leave_rest_of_step(block);
+        block->largest = max_u64(extent.npages / 2, 1);
     }
     return true;
 }
@@ -199,7 +235,8 @@ static bool drop_guard(struct vm *vm, struct block *block) {
     bool droppable = block->end > block->live_end && block->segment->pages[block->guard].droppable;
     if (droppable) {
         page_table_mark_guard(&vm->table, block->segment, block->guard, false);
-        block->end = block->live_end;
+        block->own_end = block->live_end;
+        leave_rest_of_step(block);
         block->guard = 0;
     }
     lock_give(&vm->lock);
@@ -212,9 +249,7 @@ static bool drop_guard(struct vm *vm, struct block *block) {
 static bool map_missing(struct vm *vm, struct block *block) {
     unsigned attempts = 0;
     vm_refusal_forget();
-    block->missing = count_missing(vm, block);
-    if (block->missing)
-        use_idle(vm, block);
+    plan(vm, block);
     while (!map_extents(vm, block) || !open_pages(vm, block)) {
         bool again = vm_ask_again(vm, &attempts) || (vm_lacks_memory() && drop_guard(vm, block));
         if (!again || attempts > 1)
@@ -297,6 +332,9 @@ static void end_use(struct vm *vm, const struct block *block, bool done, bool pi
         note_droppable(block);
     if (done && pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
+    if (block->rest_end)
+        page_table_mark_idle(&vm->table, block->segment, block->live_end,
+                             block->rest_end - block->live_end);
     lock_give(&vm->lock);
 }
 
@@ -314,6 +352,9 @@ static bool mark_live(struct vm *vm, const struct block *block) {
     page_table_mark_live(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->guard)
         page_table_mark_guard(&vm->table, block->segment, block->guard, true);
+    if (block->rest_end)
+        page_table_mark_live(&vm->table, block->segment, block->live_end,
+                             block->rest_end - block->live_end);
     return is_there(vm, block);
 }
 
@@ -338,7 +379,7 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
         lock_give(&vm->lock);
     }
     bool done = there || map_missing(vm, block);
-    if (!done || pin || block->guard)
+    if (!done || pin || block->guard || block->rest_end)
         end_use(vm, block, done, pin);
     capture_mode_set(before);
     return done;
@@ -352,6 +393,8 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     bool partly = false, there = true;
     if (segment) {
         block = block_at(segment, address, bytes);
+        if (!pin && segment->pages[block.live_end - 1].fresh == FRESH_WHOLE)
+            add_rest_of_step(&block);
         partly = uses_parts(vm, &block);
         there = partly || mark_live(vm, &block);
         if (there && !partly)
@@ -363,48 +406,18 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     return complete(vm, &block, partly, there, pin);
 }
 
-/* --- memory before its blocks --- */
-
-/* A block that ends right before it may stay, with its guard. The lock is held. */
-static struct block block_over(struct page_segment *segment, uint64_t address, uint64_t bytes) {
-    struct block block = {.segment = segment, .address = address, .bytes = bytes};
-    block.first = block.next = block.inner_first = page_table_first(segment, address);
-    block.inner_first += segment->pages[block.first].guards > 0;
-    block.end = block.live_end = block.inner_end = block.first + bytes / PAGE_BYTES;
-    block.prefilled = true;
-    return block;
-}
-
-/* Where something is refused the rest is left to the blocks. */
-static void prefill(struct vm *vm, struct block *block) {
-    CUstreamCaptureMode before = capture_mode_relax();
-    block->missing = count_missing(vm, block);
-    use_idle(vm, block);
-    if (!map_extents(vm, block) || !open_pages(vm, block))
-        vm_undo_closed(vm, block->segment, block->first, block->end - block->first);
-    capture_mode_set(before);
-}
-
 /* Of several steps the first ones are one block's alone. In the last another may begin, and stay:
- * it is left to pages, and so is a single one where the card has been full. */
-void vm_prefill(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_bytes) {
-    struct block block = {0};
+ * its rest is left to pages, and so is that of a single one where the card has been full. */
+void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_bytes) {
     vm_room(vm, MEMINFO_KNOWN);
-    uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    bool wanted = vm_is_roomy(vm, bytes / PAGE_BYTES), there = false;
-    bytes -= bytes > step_bytes || vm->filled ? step_bytes : 0;
-    wanted = wanted && bytes;
-    if (wanted) {
-        vm_set_clock(vm, now_ns);
-        block = block_over(page_table_lookup(&vm->table, address), address, bytes);
-        there = mark_live(vm, &block);
-    }
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    bool roomy = segment && vm_is_roomy(vm, bytes / PAGE_BYTES);
+    bool whole = bytes <= step_bytes && !vm->filled;
+    if (roomy)
+        page_table_mark_fresh(segment, page_table_first(segment, address), bytes / PAGE_BYTES,
+                              whole ? FRESH_WHOLE : FRESH_OWN);
     lock_give(&vm->lock);
-    if (wanted && !there)
-        prefill(vm, &block);
-    if (wanted)
-        end_use(vm, &block, false, false);
 }
 
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {

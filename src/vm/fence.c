@@ -167,11 +167,12 @@ static bool record_context(struct vm *vm) {
     return recorded;
 }
 
-/* An event in an idle context is reached within some microseconds: it is asked a few times. */
-static bool event_passed(CUevent event) {
+/* An event in an idle context is reached within some microseconds: one that was just recorded is
+ * asked a few times. */
+static bool event_passed(CUevent event, bool anew) {
     enum { TIMES = 3 };
     bool passed = false;
-    for (int i = 0; !passed && i < TIMES; i++)
+    for (int i = 0; !passed && i < (anew ? TIMES : 1); i++)
         passed = REAL(cuEventQuery)(event) == CUDA_SUCCESS;
     return passed;
 }
@@ -319,8 +320,8 @@ static void passed(struct vm *vm, size_t i) {
     lock_give(&vm->lock);
 }
 
-static bool all_passed(struct vm *vm) {
-    if (vm->fence.context_pending && !event_passed(vm->fence.event))
+static bool all_passed(struct vm *vm, bool anew) {
+    if (vm->fence.context_pending && !event_passed(vm->fence.event, anew))
         return false;
     vm->fence.context_pending = false;
     for (size_t i = 0; i < vm->fence.streams; i++) {
@@ -333,9 +334,9 @@ static bool all_passed(struct vm *vm) {
     return true;
 }
 
-static void end_if_passed(struct vm *vm) {
+static void end_if_passed(struct vm *vm, bool anew) {
     struct fence *fence = &vm->fence;
-    if (all_passed(vm)) {
+    if (all_passed(vm, anew)) {
         fence->pending = false;
         atomic_store(&fence->vain, false);
         fenced(vm, fence->epoch);
@@ -355,12 +356,12 @@ static bool knows_all(struct vm *vm) {
 static bool look_at_fence(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
-        end_if_passed(vm);
+        end_if_passed(vm, false);
     if (fence->pending || knows_all(vm))
         return true;
     if (!begin_fence(vm))
         return false;
-    end_if_passed(vm);
+    end_if_passed(vm, true);
     return true;
 }
 
@@ -372,10 +373,10 @@ void vm_unmap_at_rest(struct vm *vm) {
 static bool has_nothing_to_do(struct vm *vm) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
-        end_if_passed(vm);
+        end_if_passed(vm, false);
     if (fence->pending || !begin_fence(vm))
         return false;
-    end_if_passed(vm);
+    end_if_passed(vm, true);
     return !fence->pending;
 }
 
@@ -437,9 +438,10 @@ static bool is_past(struct vm_past *past, CUcontext context) {
     past->asked_ns = now_ns;
     if (!past->event && REAL(cuEventCreate)(&past->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return true;
-    if (!past->pending && REAL(cuCtxRecordEvent)(context, past->event) != CUDA_SUCCESS)
+    bool record = !past->pending;
+    if (record && REAL(cuCtxRecordEvent)(context, past->event) != CUDA_SUCCESS)
         return true;
-    past->pending = !event_passed(past->event);
+    past->pending = !event_passed(past->event, record);
     return !past->pending;
 }
 

@@ -323,6 +323,7 @@ static void set_attached(struct page_table *table, struct page_segment *segment,
          page++) {
         bool used = in_use(page);
         page->attached = attached;
+        page->fresh = FRESH_NOT;
         follow_use(table, page, used);
     }
 }
@@ -345,6 +346,13 @@ bool page_table_detach(struct page_table *table, struct page_segment *segment, s
     clear_pages(table, segment, first, count);
     count_attached(table, segment, -(int64_t)count);
     return true;
+}
+
+void page_table_mark_fresh(struct page_segment *segment, size_t first, size_t count,
+                           enum page_fresh fresh) {
+    for (size_t i = first; i < first + count; i++)
+        segment->pages[i].fresh =
+            (uint8_t)(segment->pages[i].state == PAGE_EMPTY ? fresh : FRESH_NOT);
 }
 
 void page_table_return_uncounted(struct page_table *table) {
@@ -469,6 +477,8 @@ void page_table_put_back(struct page_table *table, struct page *page) {
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
     page->handle = handle;
+    page_table_mark_fresh(page->segment, (size_t)(page - page->segment->pages), page->npages,
+                          FRESH_NOT);
     table->mapped_pages += page->npages;
     page_table_put_back(table, page);
 }

@@ -14,13 +14,19 @@
 enum {
     LARGEST_EXTENT = 10,
     LARGEST_ROOMY = 12 * LARGEST_EXTENT,
-    EXTENT_SIZES = LARGEST_EXTENT + LARGEST_ROOMY / LARGEST_EXTENT - 1
+    EACH = 20,  /* so many sizes one page apart, */
+    PAIRS = 10, /* so many two apart, */
+    EXTENT_SIZES = EACH + PAIRS + (LARGEST_ROOMY - EACH - 2 * PAIRS) / LARGEST_EXTENT
 };
 static inline size_t extent_npages(size_t size) {
-    return size < LARGEST_EXTENT ? size + 1 : (size - LARGEST_EXTENT + 2) * LARGEST_EXTENT;
+    size_t pairs = min_u64(minus_u64(size + 1, EACH), PAIRS);
+    size_t tens = minus_u64(size + 1, EACH + PAIRS);
+    return min_u64(size + 1, EACH) + 2 * pairs + LARGEST_EXTENT * tens;
 }
 static inline size_t extent_size_index(size_t npages) {
-    return npages <= LARGEST_EXTENT ? npages - 1 : npages / LARGEST_EXTENT + LARGEST_EXTENT - 2;
+    size_t pairs = min_u64(minus_u64(npages, EACH) / 2, PAIRS);
+    size_t tens = minus_u64(npages, EACH + 2 * PAIRS) / LARGEST_EXTENT;
+    return min_u64(npages, EACH) + pairs + tens - 1;
 }
 
 /* The pages of the largest extent, at most one or two such parts of the device: while the GPU is
@@ -33,8 +39,12 @@ static inline size_t extent_largest(uint64_t total_bytes, bool roomy) {
 
 /* The largest extent of at most so many pages. */
 static inline size_t extent_within(size_t npages) {
-    return npages <= LARGEST_EXTENT ? npages : npages - npages % LARGEST_EXTENT;
+    return npages ? extent_npages(extent_size_index(npages)) : 0;
 }
+
+/* A page that PyTorch has just mapped while the card was roomy: OWN: a block may have it in one
+ * large extent; WHOLE: the rest of what was mapped comes with the first block. */
+enum page_fresh { FRESH_NOT, FRESH_OWN, FRESH_WHOLE };
 
 /* BUSY: some thread is mapping or unmapping it outside the lock; no other may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
@@ -60,6 +70,7 @@ struct page {
     bool attached;   /* may hold blocks; in a segment of our own all pages are */
     bool opening;    /* another device is being let in: it must stay mapped */
     bool droppable;  /* it need not guard before a request is refused */
+    uint8_t fresh;   /* enum page_fresh */
     uint8_t open_to; /* so many of the devices that may access our memory */
 };
 
@@ -119,6 +130,10 @@ bool page_table_attach(struct page_table *table, struct page_segment *segment, s
  * reaches there is returned from now on, and stays mapped. False: one of them is not attached. */
 bool page_table_detach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
+
+/* Until they get memory, or are detached. */
+void page_table_mark_fresh(struct page_segment *segment, size_t first, size_t count,
+                           enum page_fresh fresh);
 
 /* Forgets a segment, all of whose pages must be empty. */
 void page_table_remove(struct page_table *table, struct page_segment *segment);

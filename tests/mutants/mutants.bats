@@ -215,10 +215,12 @@ prove_finds() {
 @test "for a block the longest idle goes first" { caught_unit oldest_first page_rules; }
 @test "a range that ended comes back before the GPU is past it" { caught_unit revived_early page_rules; }
 @test "a range that ended is not used again" { caught range_not_again vm/vmm 'had again at the same'; }
-@test "blocks get their memory though the card is roomy" { caught_alone not_prefilled roomy; }
-@test "memory comes before blocks though the card is not roomy" { caught_alone always_prefilled roomy; }
-@test "the last step is prefilled, too" { caught_alone last_prefilled roomy; }
-@test "a single step is prefilled where the card has been full" { caught_alone single_prefilled roomy; }
+@test "memory comes in small pieces though the card is roomy" { caught_alone in_small_pieces roomy; }
+@test "memory comes in large pieces though the card is not roomy" { caught_alone always_roomy roomy; }
+@test "the last of several steps comes whole, too" { caught_alone last_comes_whole roomy; }
+@test "a single step comes whole where the card has been full" { caught_alone single_comes_whole roomy; }
+@test "the rest of a step comes though the card has become full" { caught_alone rest_though_full rest_of_step; }
+@test "a block is refused for the rest of a step" { caught_alone refused_for_rest rest_of_step; }
 @test "extents are no larger where the card is roomy" { caught_alone small_extents roomy; }
 @test "more of what PyTorch has cached goes back than is above the threshold" { caught_alone decay_without_bound decay-amount; }
 @test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }

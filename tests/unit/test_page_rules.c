@@ -284,6 +284,42 @@ static void what_is_not_attached_is_not_ours(void **state) {
     assert_true(page_table_is_valid(&table));
 }
 
+/* --- what an extent may be --- */
+
+static void each_size_has_its_place(void **state) {
+    (void)state;
+    assert_int_equal(extent_npages(EXTENT_SIZES - 1), LARGEST_ROOMY);
+    for (size_t size = 0; size < EXTENT_SIZES; size++) {
+        assert_int_equal(extent_size_index(extent_npages(size)), size);
+        assert_true(!size || extent_npages(size) > extent_npages(size - 1));
+    }
+    for (size_t npages = 1; npages <= LARGEST_ROOMY; npages++) {
+        assert_true(extent_within(npages) <= npages);
+        assert_true(extent_within(npages) * 10 >= npages * 8); /* 40 of 49 */
+    }
+    assert_int_equal(extent_within(0), 0);
+}
+
+/* Until they get memory, or are given up. */
+static void what_was_just_mapped_is_fresh_once(void **state) {
+    struct page_table table = {0};
+    (void)state;
+    struct page_segment *range = page_table_add_range(&table, GIB, 4 * PAGE_BYTES, true);
+    page_table_attach(&table, range, 0, 4);
+    page_table_mark_fresh(range, 0, 4, FRESH_WHOLE);
+    page_table_claim(&range->pages[0], 2);
+    page_table_mapped(&table, &range->pages[0], 1);
+    page_table_detach(&table, range, 2, 1);
+    page_table_attach(&table, range, 2, 1);
+    const enum page_fresh expected[] = {FRESH_NOT, FRESH_NOT, FRESH_NOT, FRESH_WHOLE};
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(range->pages[i].fresh, expected[i]);
+    page_table_mark_fresh(range, 0, 4, FRESH_OWN); /* those that are empty */
+    assert_int_equal(range->pages[0].fresh, FRESH_NOT);
+    assert_int_equal(range->pages[2].fresh, FRESH_OWN);
+    assert_true(page_table_is_valid(&table));
+}
+
 /* --- which list, and since when --- */
 
 static struct page_segment *mapped_range(struct page_table *table, uint64_t address, size_t count,
@@ -388,6 +424,8 @@ int main(void) {
         cmocka_unit_test(no_more_is_taken_than_must_be),
         cmocka_unit_test(pinned_pages_stay_until_the_segment_ends),
         cmocka_unit_test(what_is_not_attached_is_not_ours),
+        cmocka_unit_test(each_size_has_its_place),
+        cmocka_unit_test(what_was_just_mapped_is_fresh_once),
         cmocka_unit_test(what_pytorch_gives_up_is_retained_until_it_is_attached_again),
         cmocka_unit_test(what_a_trimmed_pool_has_idle_is_retained_until_a_block_comes),
         cmocka_unit_test(only_what_has_been_idle_for_long_enough_is_taken),
