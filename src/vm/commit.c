@@ -414,9 +414,10 @@ void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_by
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool roomy = segment && vm_is_roomy(vm, bytes / PAGE_BYTES);
     bool whole = bytes <= step_bytes && !vm->filled;
-    if (roomy)
-        page_table_mark_fresh(segment, page_table_first(segment, address), bytes / PAGE_BYTES,
-                              whole ? FRESH_WHOLE : FRESH_OWN);
+    struct page *page = roomy ? &segment->pages[page_table_first(segment, address)] : NULL;
+    for (size_t i = 0; roomy && i < bytes / PAGE_BYTES; i++)
+        if (page[i].state == PAGE_EMPTY)
+            page[i].fresh = whole ? FRESH_WHOLE : FRESH_OWN;
     lock_give(&vm->lock);
 }
 

@@ -348,13 +348,6 @@ bool page_table_detach(struct page_table *table, struct page_segment *segment, s
     return true;
 }
 
-void page_table_mark_fresh(struct page_segment *segment, size_t first, size_t count,
-                           enum page_fresh fresh) {
-    for (size_t i = first; i < first + count; i++)
-        segment->pages[i].fresh =
-            (uint8_t)(segment->pages[i].state == PAGE_EMPTY ? fresh : FRESH_NOT);
-}
-
 void page_table_return_uncounted(struct page_table *table) {
     table->epoch++;
     for (size_t size = 0; size < EXTENT_SIZES; size++) {
@@ -454,6 +447,7 @@ struct page_segment *page_table_ended(const struct page_table *table) {
 void page_table_claim(struct page *page, size_t npages) {
     for (size_t i = 0; i < npages; i++) {
         page[i].state = PAGE_BUSY;
+        page[i].fresh = FRESH_NOT;
         page[i].back = (uint16_t)i;
     }
     page->npages = (uint16_t)npages;
@@ -477,8 +471,6 @@ void page_table_put_back(struct page_table *table, struct page *page) {
 
 void page_table_mapped(struct page_table *table, struct page *page, uint64_t handle) {
     page->handle = handle;
-    page_table_mark_fresh(page->segment, (size_t)(page - page->segment->pages), page->npages,
-                          FRESH_NOT);
     table->mapped_pages += page->npages;
     page_table_put_back(table, page);
 }

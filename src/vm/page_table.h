@@ -42,8 +42,9 @@ static inline size_t extent_within(size_t npages) {
     return npages ? extent_npages(extent_size_index(npages)) : 0;
 }
 
-/* A page that PyTorch has just mapped while the card was roomy: OWN: a block may have it in one
- * large extent; WHOLE: the rest of what was mapped comes with the first block. */
+/* A page that PyTorch has mapped while the card was roomy, for which no memory was had yet: OWN: a
+ * block may have it in one large extent; WHOLE: the rest of what was mapped comes with the first
+ * block. */
 enum page_fresh { FRESH_NOT, FRESH_OWN, FRESH_WHOLE };
 
 /* BUSY: some thread is mapping or unmapping it outside the lock; no other may touch it. */
@@ -130,10 +131,6 @@ bool page_table_attach(struct page_table *table, struct page_segment *segment, s
  * reaches there is returned from now on, and stays mapped. False: one of them is not attached. */
 bool page_table_detach(struct page_table *table, struct page_segment *segment, size_t first,
                        size_t count);
-
-/* Until they get memory, or are detached. */
-void page_table_mark_fresh(struct page_segment *segment, size_t first, size_t count,
-                           enum page_fresh fresh);
 
 /* Forgets a segment, all of whose pages must be empty. */
 void page_table_remove(struct page_table *table, struct page_segment *segment);

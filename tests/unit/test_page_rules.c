@@ -300,23 +300,21 @@ static void each_size_has_its_place(void **state) {
     assert_int_equal(extent_within(0), 0);
 }
 
-/* Until they get memory, or are given up. */
+/* Until memory is had for it, or it is given up. */
 static void what_was_just_mapped_is_fresh_once(void **state) {
     struct page_table table = {0};
     (void)state;
     struct page_segment *range = page_table_add_range(&table, GIB, 4 * PAGE_BYTES, true);
     page_table_attach(&table, range, 0, 4);
-    page_table_mark_fresh(range, 0, 4, FRESH_WHOLE);
+    for (size_t i = 0; i < 4; i++)
+        range->pages[i].fresh = FRESH_WHOLE;
     page_table_claim(&range->pages[0], 2);
-    page_table_mapped(&table, &range->pages[0], 1);
+    page_table_unclaim(&table, &range->pages[0]);
     page_table_detach(&table, range, 2, 1);
     page_table_attach(&table, range, 2, 1);
     const enum page_fresh expected[] = {FRESH_NOT, FRESH_NOT, FRESH_NOT, FRESH_WHOLE};
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(range->pages[i].fresh, expected[i]);
-    page_table_mark_fresh(range, 0, 4, FRESH_OWN); /* those that are empty */
-    assert_int_equal(range->pages[0].fresh, FRESH_NOT);
-    assert_int_equal(range->pages[2].fresh, FRESH_OWN);
     assert_true(page_table_is_valid(&table));
 }
 
