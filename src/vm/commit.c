@@ -6,8 +6,13 @@
  * into, nor have behind it. All other pages are single. So whatever goes first, a block that stays
  * keeps its own pages and nothing else. An idle extent that a block would use in part only is
  * replaced by pages; where the GPU is not past it, it stays as it is, for the block does not wait
- * for that. While the card is roomy memory comes before blocks do; and as long as it has been so
- * ever since, an idle extent of 20 MiB is not replaced, as it is not with PyTorch alone. */
+ * for that.
+ *
+ * While the card is roomy the driver is called as rarely as PyTorch alone calls it. A block may
+ * have the inner pages of what PyTorch has just mapped for it in one piece of up to 240 MiB. If
+ * PyTorch has mapped a single step for it, of 2, 12 or 20 MiB, the rest of that step comes with the
+ * block and is idle, until other small blocks come. As long as the card has been roomy ever since
+ * an idle extent of 20 MiB is not replaced, as it is not with PyTorch alone. */
 #include "vm/vm_internal.h"
 
 #include "base/debug.h"
@@ -66,7 +71,7 @@ static void add_rest_of_step(struct block *block) {
     block->inner_end = max_u64(block->inner_end, end);
 }
 
-/* It can not be had, or not any more. */
+/* It cannot be had, or the card has become full since it was mapped. */
 static void leave_rest_of_step(struct block *block) {
     block->end = block->own_end;
     block->inner_end = (block->address - block->segment->address + block->bytes) / PAGE_BYTES;
