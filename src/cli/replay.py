@@ -13,6 +13,8 @@ SETTINGS = [word.partition("|")[::2] for word in sys.argv[7:]]
 FREE, STREAM, EMPTY, WANT, FREE_LATE = 0, -1, -2, -3, -4  # enum replay_kind
 MIB = 1 << 20
 STEP = 2 * MIB
+MARGIN = 16 * MIB
+TENSORS = set()  # steps
 
 
 def fail(why):
@@ -48,41 +50,43 @@ def only_simulated():
                                                             for name in ("libcuda.so.1", "libnvidia-ml.so.1")}
 
 
-def replay(torch, steps):
-    """True: all of them could be done."""
-    allocate, delete = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete
-    live, late, streams, stream = {}, {}, {0: 0}, 0
-    made = []
-
-    def get(size):
-        try:
-            return allocate(size, 0, stream)
-        except torch.cuda.OutOfMemoryError:
-            if not late:  # PyTorch waits for other streams before it gives up
-                raise
-            for of in list(late):
-                delete(late.pop(of))
-            return allocate(size, 0, stream)
-
-    for value, of in steps:
+def blocks_of_several_streams(steps):
+    """Which steps hand out blocks that other streams still use when they are given back: those are tensors here, for only these can be
+    told so by public calls."""
+    latest, found = {}, set()
+    for index, (value, of) in enumerate(steps):
         if value > 0:
-            live[of] = get(value)
+            latest[of] = index
+        elif value == FREE_LATE:
+            found.add(latest.get(of))
+    return found
+
+
+def replay(torch, steps, tensors):
+    """Does all of them, or raises PyTorch's error."""
+    allocate, delete = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete
+    other = torch.cuda.Stream() if tensors else None
+    live, streams, stream = {}, {0: torch.cuda.default_stream()}, 0
+
+    for index, (value, of) in enumerate(steps):
+        if value > 0 and index in tensors:
+            with torch.cuda.stream(streams[stream]):
+                live[of] = torch.empty(value, dtype=torch.uint8, device="cuda")
+        elif value > 0:
+            live[of] = allocate(value, 0, streams[stream].cuda_stream)
+        elif value == FREE_LATE and of in live:
+            live.pop(of).record_stream(other)
         elif value == FREE:
             if of in live:
                 delete(live.pop(of))
-            elif of in late:
-                delete(late.pop(of))
         elif value == STREAM:
             if of not in streams:
-                made.append(torch.cuda.Stream())
-                streams[of] = made[-1].cuda_stream
-            stream = streams[of]
+                streams[of] = torch.cuda.Stream()
+            stream = of
         elif value == EMPTY:
             torch.cuda.empty_cache()
         elif value == WANT:
-            delete(get(of))
-        elif value == FREE_LATE and of in live:
-            late[of] = live.pop(of)
+            delete(allocate(of, 0, streams[stream].cuda_stream))
 
 
 def attempt_here(torch, steps, setting, size):
@@ -101,7 +105,7 @@ def attempt_here(torch, steps, setting, size):
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     try:
-        replay(torch, steps)
+        replay(torch, steps, TENSORS)
     except torch.cuda.OutOfMemoryError:
         return "no"
     figures = torch.cuda.memory_stats()
@@ -131,36 +135,42 @@ def attempt(torch, steps, setting, size):
 
 
 def smallest(torch, steps, setting):
-    """Smallest card, and what PyTorch did there. The first is roomy: what it reserves there is enough for all."""
-    def up(size):
-        return -(-size // STEP) * STEP
+    """Smallest card, and what PyTorch did there. Where memory is in pieces a larger card may fail again: so it is one on which the blocks
+    fit, as they do a little above it, and do not a little below."""
+    known = {}
 
-    high = up(BESIDE + 4 * LIVE + 256 * MIB)
-    best = attempt(torch, steps, setting, high)
-    asked = 1
-    while best is None and high < 1 << 42:
-        high *= 2
-        asked += 1
-        best = attempt(torch, steps, setting, high)
-    if best is None:
-        raise ValueError("it fits on no card")
-    low = BESIDE + LIVE // STEP * STEP - STEP  # does not do: less than what was live
-    guess = up(BESIDE + int(best.split()[1]) + STEP)
-    if low < guess < high:
-        answer = attempt(torch, steps, setting, guess)
-        asked += 1
-        low, high, best = (guess, high, best) if answer is None else (low, guess, answer)
-    while high - low > STEP:
-        middle = (low + high) // 2 // STEP * STEP
-        if middle <= low:
-            middle = low + STEP
-        answer = attempt(torch, steps, setting, middle)
-        asked += 1
-        if answer is None:
-            low = middle
+    def fits(size):
+        if size not in known:
+            known[size] = attempt(torch, steps, setting, size)
+        return known[size] is not None
+
+    def border(low, high):
+        while high - low > STEP:
+            middle = low + (high - low) // 2 // STEP * STEP
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    def roomy(size):
+        while not fits(size):
+            size += max(MARGIN, size // 4 // STEP * STEP)
+            if size > 1 << 42:
+                raise ValueError("it fits on no card")
+        return size
+
+    beside = -(-BESIDE // STEP) * STEP
+    bottom = beside + LIVE // STEP * STEP - STEP  # less than what was live
+    high = roomy(beside + -(-4 * LIVE // STEP) * STEP + 256 * MIB)
+    guess = beside + -(-int(known[high].split()[1]) // STEP) * STEP + STEP  # what it reserved there
+    low, high = (bottom, guess) if bottom < guess < high and fits(guess) else (max(bottom, min(guess, high - STEP)), high)
+    size = border(low, high)
+    for _ in range(8):
+        if not fits(size + MARGIN):
+            size = border(size + MARGIN, roomy(size + 2 * MARGIN))
+        elif size - MARGIN > bottom and fits(size - MARGIN):
+            size = border(bottom, size - MARGIN)
         else:
-            high, best = middle, answer
-    return f"{high} {best} {asked}"
+            break
+    return f"{size} {known[size]} {len(known)}"
 
 
 def main():
@@ -171,6 +181,7 @@ def main():
     numbers = array.array("q")
     numbers.frombytes(sys.stdin.buffer.read())
     steps = list(zip(numbers[0::2], numbers[1::2]))
+    TENSORS.update(blocks_of_several_streams(steps))
     errors = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PyTorch's warnings of each card that is too small
     try:

@@ -360,16 +360,20 @@ static void write_table(void) {
     puts("");
 }
 
-static void write_limits(const struct recording *recording) {
-    summary_wrapped_at(
-        stdout, 0, "",
-        "> is what this run had. card: the smallest on which all of these blocks fit; retries and "
-        "reserved: there, on PyTorch's own.");
+static void write_limits(const struct stats_file *record, const struct recording *recording) {
+    summary_wrapped_at(stdout, 0, "",
+                       "> is what this run had. card: the smallest on which all of these blocks "
+                       "fit, as they do 16 MiB above it, and not 16 MiB below; retries and "
+                       "reserved: there, on PyTorch's own.");
     summary_wrapped_at(
         stdout, 0, "",
         "Not known here: workspaces that cuDNN and others choose by what is free, what a program "
         "such as ComfyUI decides by it, other programs, CUDA graphs' pools, PyTorch's memory "
         "fraction, and the driver's pool (cudaMallocAsync).");
+    if (!stats_file_is_expandable(record->file))
+        summary_wrapped_at(stdout, 0, "",
+                           "Recorded without expandable segments: PyTorch then tells up to 1 MiB "
+                           "more of a block than was asked for, so that a little less may do.");
     if (recording->wanted_bytes)
         summary_wrapped_at(stdout, 0, "",
                            "The run was out of memory; what it would have wanted later is not in "
@@ -447,7 +451,7 @@ static int answer(const struct stats_file *record) {
     } else if (fine) {
         write_heading(record, &recording);
         write_table();
-        write_limits(&recording);
+        write_limits(record, &recording);
     }
     recording_free(&recording);
     return fine ? STATUS_FINE : STATUS_BAD_INPUT;

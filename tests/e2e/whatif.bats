@@ -110,7 +110,7 @@ stand_in() {
 
 @test "killed at any moment: what was recorded is there" {
     record --mode observe -- 20000000 &
-    until [ -e "$VRAMGC_OUT.blocks" ] && [ "$(od -An -tu8 -j 72 -N 8 "$VRAMGC_OUT.blocks" | tr -d ' ')" -gt 1000 ]; do sleep 0.05; done
+    until [ -e "$VRAMGC_OUT.blocks" ] && [ "$(od -An -tu8 -j 64 -N 8 "$VRAMGC_OUT.blocks" | tr -d ' ')" -gt 1000 ]; do sleep 0.05; done
     pid=$(od -An -tu8 -j 16 -N 8 "$VRAMGC_OUT.blocks" | tr -d ' ')
     kill -KILL "$pid"
     wait || true
