@@ -71,7 +71,7 @@ static void write_overview(void) {
         puts(headings[group]);
         write_commands_of(group);
     }
-    puts("\n`vramgc help COMMAND`: its options. `vramgc help settings`: all settings.");
+    puts("`vramgc help COMMAND`: its options. `vramgc help settings`: all settings.");
 }
 
 static void write_flags(const struct flag *flag, const struct flag *end) {

@@ -183,7 +183,7 @@ static void say_result(const struct told *told) {
     char line[160];
     struct text text = TEXT_IN(line);
     text_format(&text, "%zu of %zu tests passed%s.", told->passed, told->passed + told->failed,
-                told->is_passed ? "" : ": this card does not bear mode compact");
+                told->is_passed ? "" : ": this card does not support mode compact");
     if (told->left_out)
         text_format(&text, " %zu more %s not apply here.", told->left_out,
                     told->left_out == 1 ? "does" : "do");
@@ -319,7 +319,7 @@ const struct command prove_command = {
     "It asks the driver all that mode compact relies on, moves pages under running work, measures "
     "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Do it again "
     "after an update of the driver.\n"
-    "Exit status 1 when the card does not bear it, 3 when it could not be tried.\n",
+    "Exit status 1 when the card does not support it, 3 when it could not be tried.\n",
     FLAGS(flags),
     .main = prove_main,
 };

@@ -61,7 +61,7 @@ static const struct row {
      "ComfyUI's DynamicVRAM (comfy-aimdo) frees memory only for requests that reach the driver"},
     {AUTO | PASSED_BY, 0, MODE_FLUSH,
      "%i answers for the driver, but not for cuMemCreate: compact would go round it"},
-    {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not bear compact"},
+    {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not support compact"},
     {AUTO | OUTDATED, 0, MODE_FLUSH, "the proof of %u is of another driver or vramgc: %w"},
     {AUTO | ASYNC, PROVEN, MODE_FLUSH,
      "PyTorch uses cudaMallocAsync, whose pool is trimmed; %u has no proof: %w"},

@@ -224,7 +224,9 @@ static void say_highest(struct text *text, const struct tally *tally) {
     struct figure live = show_bytes(highest->live_bytes.peak);
     text_format(text, ": %s held at the peak", show_bytes(highest->held_bytes.peak).text);
     if (highest->other_bytes.peak < VERDICT_IDLE_BYTES) {
-        text_format(text, " for %s of tensors", live.text);
+        bool much = highest->held_bytes.peak > highest->live_bytes.peak / 20 * 21;
+        text_format(text, " for %s of tensors%s", live.text,
+                    much ? "" : ", hardly more than needed");
         return;
     }
     text_format(text, "; PyTorch held up to %s for %s of live memory, other libraries up to %s",

@@ -79,7 +79,7 @@ class Browser:
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.events = []
-        self.ask("Page.navigate", url="file://" + os.path.abspath(path))
+        self.ask("Page.navigate", url=path if ":" in path else "file://" + os.path.abspath(path))
         self.await_event("Page.loadEventFired")
 
     def run(self, script):

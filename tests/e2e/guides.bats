@@ -246,7 +246,7 @@ all_compact() {
     follow ram.md 3
 }
 
-@test "guides: each verdict, and each kind of line of the README's sample, is explained" {
+@test "guides: each verdict, and each kind of line of the sample, is explained" {
     run python3 - "$top" <<'PYTHON'
 import json, pathlib, re, sys
 top = pathlib.Path(sys.argv[1])
@@ -255,7 +255,7 @@ codes = re.search(r'"code": .*?"description": "([^"]*)"', (top / "src/show/schem
 for code in re.findall(r"[a-z_]+(?=[,;]|$)", codes):
     if f"\n| `{code}` |" not in guide:
         print("no row for the verdict", code)
-sample = re.search(r"<!-- sample -->\n\n```\n(.*?)```", (top / "README.md").read_text(), re.S)[1]
+sample = re.search(r"<!-- sample -->\n\n```\n(.*?)```", guide, re.S)[1]
 for line in sample.splitlines():
     if "|" in line or "+---" in line or not re.match(r"[-+=(A-Za-z0-9]|  [a-z]", line) or line.startswith(("--", "python")):
         continue

@@ -33,7 +33,7 @@ named() {
     contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/.* 2x: //; s/ The .*//')"
     # One sentence each: what, why, what to do.
     equal "$(named oom.env MESSAGE | sed 's/.* 2x: //')" \
-        '1.5 GiB wanted by encode_prompt (sd/pipeline.py:212), 700 MiB free. The card is too small for this: 836 MiB were lacking. Do: Make image or batch smaller, or offload models (--medvram).'
+        '1.5 GiB wanted by encode_prompt (sd/pipeline.py:212), 700 MiB free. The card is too small for this: 836 MiB more were needed. Do: Make image or batch smaller, or offload models (--medvram).'
     equal "$(grep '^VRAMGC_ALERT=' oom.env)" VRAMGC_ALERT=oom
     equal "$pid" "$("$vramgc" report --json "$file" | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')"
     python3 - <<'PYTHON'
@@ -186,7 +186,7 @@ told"
     # With the words and figures of a real one.
     run_apart "$vramgc" watch --test --on "oom:$work/told oom" --on "85%:$work/told use" --on "growth:$work/told growth"
     contains "$(named oom.env MESSAGE)" 'A test of oom, nothing has happened: vramgc (pid '
-    contains "$(named oom.env MESSAGE)" '): OUT OF MEMORY 1x: 2.0 GiB wanted, 300 MiB free. The card is too small for this: 822 MiB were lacking. Do: '
+    contains "$(named oom.env MESSAGE)" '): OUT OF MEMORY 1x: 2.0 GiB wanted, 300 MiB free. The card is too small for this: 822 MiB more were needed. Do: '
     contains "$(named use.env MESSAGE)" '): GPU 0: 85 % of 8.0 GiB are in use: 6.3 GiB by this program, 480 MiB by others and the driver; 1.2 GiB are free.'
     contains "$(named growth.env MESSAGE)" '): GPU 0: live memory grows: '
     for name in TOTAL USED HELD LIVE REQUEST; do

@@ -57,10 +57,10 @@ for wanted in sys.argv[1:]:
     export VRAMGC_MODE=flush
     for version in $versions; do
         drive "$version" 'alloc a 600MiB; alloc b 200MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
         sums live=600 idle=0 free=168
         drive "$version" 'alloc a 904MiB; alloc b 1409MiB; _exit 0' --mem 2GiB # 1.4 GiB of 888 MiB would be 546
-        tells full 'The card is too small for this: 522 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 522 MiB more were needed.' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *'Compare  '* ]] # vramgc could change nothing
     done
 }
@@ -119,7 +119,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     for version in $versions; do
         drive "$version" 'alloc a 600MiB; alloc b 400MiB; sleep 120; alloc c 200MiB; _exit 0' --mem 1GiB
         most=$(lacked_by 419430400)
-        tells full "The card is too small for this: $(lacked_by 209715200).0 MiB were lacking." \
+        tells full "The card is too small for this: $(lacked_by 209715200).0 MiB more were needed." \
             "Make image or batch smaller, or offload models (diffusers: enable_model_cpu_offload()). --spill"
         spill=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -o -- '--spill [0-9]*MiB' | tr -dc 0-9)
         ((spill >= most && spill < most + 128)) # the last lacked 200 MiB less
@@ -283,7 +283,7 @@ TEXT
     for version in $versions; do
         SIMGPU_HOST_MEM=1GiB VRAMGC_MODE=flush drive "$version" \
             'alloc a 600MiB; alloc b 200MiB; free a; cuda_malloc e 3GiB; pin p 1200MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'OUT OF MEMORY 1x, at '*'Other code was refused memory, too: 1x. The host refused'* ]]
     done
 }
@@ -292,7 +292,7 @@ TEXT
     for version in $versions; do
         VRAMGC_MODE=observe drive "$version" 'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26;
                           alloc x 150MiB; sleep 120; alloc x 150MiB; sleep 120; cuda_malloc e 3GiB; alloc y 600MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this: 280 MiB were lacking. This was the cause 1x, fragmentation 2x. DO' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 280 MiB more were needed. This was the cause 1x, fragmentation 2x. DO' 'Make image or batch smaller'
     done
 }
 
@@ -312,7 +312,7 @@ TEXT
 @test "of several cards the one is named" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; device 1; alloc b 600MiB; alloc c 200MiB; _exit 0' --mem 1GiB --devices 2
-        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'200 MiB wanted, 168 MiB free on GPU 1.'* ]]
     done
 }
@@ -473,7 +473,7 @@ jobs_then() {
 @test "models that stay after their jobs are told, where what lacks is little beside them" {
     for version in $versions; do
         jobs_then 'alloc c 200MiB; alloc d 200MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
-        tells full 'The card is full: 32.0 MiB were lacking, and 200 MiB more stay live than after the first job.' \
+        tells full 'The card is full: 32.0 MiB more were needed, and 200 MiB more stay live than after the first job.' \
             'Unload the models that earlier jobs used'
     done
 }
@@ -482,11 +482,11 @@ jobs_then() {
 @test "a model at work is none that stayed: more lacks, the first job left none, or one was taken away" {
     for version in $versions; do
         jobs_then 'alloc d 700MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
-        tells full 'The card is too small for this: 332 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 332 MiB more were needed.' 'Make image or batch smaller'
         jobs_then 'alloc c 200MiB; alloc d 200MiB;' '' 'alloc a 400MiB;'
-        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
         jobs_then 'alloc c 200MiB; alloc d 200MiB;' 'alloc a 200MiB;' 'alloc b 200MiB; alloc e 200MiB;' 'free e; alloc u 250MiB; free u;'
-        tells full 'The card is too small for this: 32.0 MiB were lacking.' 'Make image or batch smaller'
+        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
     done
 }
 

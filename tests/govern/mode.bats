@@ -177,7 +177,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
     cp build/proven/vramgc/*30.proof "$proof"
     sed -i 's/^result .*/result failed/' "$proof"
     unproven "$state" max_split_size_mb:512
-    says 1 flush '`vramgc prove` found that gpu0 does not bear compact'
+    says 1 flush '`vramgc prove` found that gpu0 does not support compact'
     cp build/proven/vramgc/*31.proof "$proof"
     unproven "$state" max_split_size_mb:512
     says 1 flush 'compact is not tested yet on gpu0: run `vramgc prove`, a minute'

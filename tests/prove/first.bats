@@ -51,7 +51,7 @@ proofs() { find "$XDG_STATE_HOME/vramgc" -name '*.proof*' | wc -l; }
 @test "a card that failed is not tried again" {
     SIMGPU_CHEAT=lost_access start
     tested
-    is_flush '`vramgc prove` found that gpu0 does not bear compact'
+    is_flush '`vramgc prove` found that gpu0 does not support compact'
     SIMGPU_CHEAT=lost_access start
     not_tested
 }

@@ -237,7 +237,7 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
     [ "$(wc -l <<<"$output")" -le 12 ]
     SIMGPU_CHEAT=early_event prove --mem 2GiB -- --quick
     [[ $output == *$'\nFAILED   event: an event is over after the work before it'*'Seen: '* && $output == *'--share` prints this for a bug tracker'* ]]
-    [[ $output == *'this card does not bear mode compact'* && $output != *'translation:'* ]]
+    [[ $output == *'this card does not support mode compact'* && $output != *'translation:'* ]]
     [ "$(wc -L <<<"$output")" -le 80 ]
     prove --mem 2GiB -- --quick --verbose
     [[ $output == *'  translation   an address shows its new page'* ]]

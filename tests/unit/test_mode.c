@@ -131,7 +131,7 @@ static void automatic_without_a_proof(void **state) {
     static const char *const words[] = {
         "compact is not tested yet on gpu0,1: run `vramgc prove`, a minute",
         "the proof of gpu0,1 is of another driver or vramgc: run `vramgc prove`, a minute",
-        "`vramgc prove` found that gpu0,1 does not bear compact"};
+        "`vramgc prove` found that gpu0,1 does not support compact"};
     (void)state;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         struct mode_facts facts = good(MODE_AUTO);

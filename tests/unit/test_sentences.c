@@ -89,10 +89,11 @@ static const struct row whys[] = {
      "The driver's pool (cudaMallocAsync) keeps 900 MiB, in pieces."},
     {"full kept=900 graphs live=6000", "CUDA graphs keep 900 MiB that nothing else can use."},
     {"full kept=900 live=6000", "A torch.cuda.MemPool keeps 900 MiB that nothing else can use."},
-    {"full reported=went-on", "For this the card had no room: 500 MiB were lacking."},
-    {"full jobs=500:600", "The card is full: 500 MiB were lacking, and 1.2 GiB more stay live than "
-                          "after the first job."},
-    {"full", "The card is too small for this: 500 MiB were lacking."},
+    {"full reported=went-on", "For this the card had no room: 500 MiB more were needed."},
+    {"full jobs=500:600",
+     "The card is full: 500 MiB more were needed, and 1.2 GiB more stay live than "
+     "after the first job."},
+    {"full", "The card is too small for this: 500 MiB more were needed."},
     {"full request=390 load=Model.from_pretrained:7800",
      "Model.from_pretrained (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full request=390 load=load_model:7800:callee",
@@ -112,18 +113,18 @@ static const struct row whys[] = {
      "load_model (sampling.py:12) had put 1.8 GiB on the card and was not done. 3.9 GiB more stay "
      "live than after the first job."},
     {"full request=390 load=load_model:1000 jobs=2000:2000",
-     "The card is full: 290 MiB were lacking, and 3.9 GiB more stay live than after the first "
+     "The card is full: 290 MiB more were needed, and 3.9 GiB more stay live than after the first "
      "job."},
     {"full request=390 load=apply_model:3000",
-     "The card is too small for this: 290 MiB were lacking."},
+     "The card is too small for this: 290 MiB more were needed."},
     {"full full failed=2000",
      "decode (vae.py:12) had run out of memory just before, and 2.0 GiB of its tensors were "
      "still live."},
-    {"full full failed=400", "The card is too small for this: 500 MiB were lacking."},
+    {"full full failed=400", "The card is too small for this: 500 MiB more were needed."},
     {"full reported=went-on full failed=2000",
-     "The card is too small for this: 500 MiB were lacking."},
-    {"full full failed=2000 rested", "The card is too small for this: 500 MiB were lacking."},
-    {"full full failed=2000 grows=0", "The card is too small for this: 500 MiB were lacking."},
+     "The card is too small for this: 500 MiB more were needed."},
+    {"full full failed=2000 rested", "The card is too small for this: 500 MiB more were needed."},
+    {"full full failed=2000 grows=0", "The card is too small for this: 500 MiB more were needed."},
     {"full request=100", "The card is full."},
     {"rounded", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did not fit."},
     {"rounded jobs=500:600", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did "

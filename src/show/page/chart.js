@@ -22,7 +22,7 @@ function timeStep(end, most) {
 
 function scales(view, width) {
     const lanes = LANES.filter(([kind]) => kind === "phase" ? view.bands.length : view.events.some(event => event.kind === kind));
-    const plot = view.plot || (width < 600 ? 190 : 270), right = width - EDGE.right;
+    const plot = view.plot || (width < 600 ? 190 : width > 1400 ? 380 : 270), right = width - EDGE.right;
     const span = view.until - view.from, bottom = EDGE.top + plot, lanesEnd = bottom + EDGE.gap + lanes.length * EDGE.lane;
     return {
         width, lanes, right, bottom, lanesEnd, height: lanesEnd + (view.ending === null ? 1 : 2) * EDGE.axis,
