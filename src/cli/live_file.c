@@ -94,7 +94,7 @@ void live_file_mark(struct vramgc_file *file, const char *label) {
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-struct vramgc_file *live_file_open(const char *who) {
+static struct vramgc_file *live_file_open(const char *who) {
     uint64_t pid = 0;
     if (!parse_count(who, &pid) && !(pid = live_file_pid(who)))
         return NULL;

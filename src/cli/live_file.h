@@ -6,10 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* who: the number of the process, or a name (program_is_called) that no other program under vramgc
- * has; not NULL, not empty. NULL after a complaint. */
-struct vramgc_file *live_file_open(const char *who);
-/* The same of a process, without a word. */
+/* Of a process; NULL without a word. */
 struct vramgc_file *live_file_find(uint64_t pid);
 /* The only program under vramgc of that name; 0 after a complaint that says which there are. */
 uint64_t live_file_pid(const char *name);

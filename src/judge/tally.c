@@ -48,7 +48,7 @@ static void count_highest(struct tally *tally, const struct stats_file *record,
  * lives shorter (a VAE's decoding) is what the memory was needed for. It is measured by all that
  * the process holds: beside the weights of comfy-aimdo, which vramgc cannot give back, PyTorch's
  * idle memory is little. */
-bool tally_much_idle(const struct vramgc_device_stats *stats) {
+static bool tally_much_idle(const struct vramgc_device_stats *stats) {
     double idle = (double)held_by_pytorch(stats) - (double)stats->live_bytes.peak;
     return idle >= (double)VERDICT_IDLE_BYTES &&
            idle >= VERDICT_IDLE_SHARE * (double)stats->held_bytes.peak;

@@ -44,9 +44,6 @@ bool tally_all_went_on(const struct tally *tally);
 /* How often the program was out of memory. */
 uint64_t tally_ooms(const struct tally *tally);
 
-/* It held much idle memory. */
-bool tally_much_idle(const struct vramgc_device_stats *stats);
-
 /* At the peak; or when the program rested last, where the card was short of memory. */
 bool idle_is_much(const struct tally *tally);
 

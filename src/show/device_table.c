@@ -143,7 +143,7 @@ static void say_gone(struct device_table *table, const struct stats_file *record
         text_add(&text, "all that the program held was freed when it ended");
 }
 
-bool device_went_on(const struct stats_file *record, size_t index) {
+static bool device_went_on(const struct stats_file *record, size_t index) {
     const struct vramgc_refusal *refusal = latest_refusal(record, index);
     return refusal && refusal->reported == VRAMGC_WENT_ON;
 }

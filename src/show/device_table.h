@@ -39,8 +39,7 @@ struct device_table {
 
 void device_rows(const struct stats_file *record, size_t index, struct device_table *table);
 
-/* went_on and then, for whoever shows no table. */
-bool device_went_on(const struct stats_file *record, size_t index);
+/* For whoever shows no table. */
 const char *device_then(const struct stats_file *record, size_t index);
 
 /* With cudaMallocAsync PyTorch itself counts no out-of-memory, and its hooks tell of none: "-". */

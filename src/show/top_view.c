@@ -116,7 +116,7 @@ static void note_card(struct history_card *of, const struct card *card, uint64_t
     of->read_again = false;
 }
 
-void history_note(struct top_history *history, const struct cards *cards) {
+static void history_note(struct top_history *history, const struct cards *cards) {
     uint64_t now = second_now();
     for (size_t i = 0; i < cards->count; i++) {
         struct history_card *of = find_history(history, cards->list[i].label.bus_id);
@@ -125,7 +125,8 @@ void history_note(struct top_history *history, const struct cards *cards) {
     }
 }
 
-void history_forget_programs(struct top_history *history) {
+/* What other programs held is read from their timelines, and the card's other memory is others'. */
+static void history_forget_programs(struct top_history *history) {
     for (size_t i = 0; i < history->count; i++) {
         history->cards[i].read_again = true;
         for (size_t j = 0; j < HISTORY_MOST_SECONDS; j++)

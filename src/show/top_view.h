@@ -40,13 +40,6 @@ struct top_history {
     } cards[VRAMGC_MAX_DEVICES];
 };
 
-/* At each look. */
-void history_note(struct top_history *history, const struct cards *cards);
-
-/* Other programs are shown from now on: what they held is read from their timelines, and the card's
- * other memory is others'. */
-void history_forget_programs(struct top_history *history);
-
 /* The size of a picture: so many seconds, in as many columns or fewer; how much memory is as high.
  */
 struct history_size {
