@@ -41,7 +41,7 @@ static void words_begin(int device, const struct prove_card *card) {
                     card->key.engine);
     summary_wrapped_at(stdout, 6, heading, line);
     if (card->display)
-        printf("a display hangs on this card: %d MiB are left to it. The picture may stutter.\n",
+        printf("a monitor uses this card: %d MiB are left to it. The picture may stutter.\n",
                CARD_SPARE_MIB);
     printf("Testing takes about %s. Ctrl-C ends it, and nothing is changed.\n",
            lengths[check_form]);

@@ -84,7 +84,7 @@ const char *webui_offload(const struct vramgc_file *file) {
 
 void webui_say_pins_less(struct text *text, const struct vramgc_file *file) {
     const char *option = webui_of(file)->pins_less;
-    text_add(text, "Pin less");
+    text_add(text, "Lock less RAM");
     if (option && !is_given(file, option))
         text_format(text, " (%s)", option);
 }

@@ -24,5 +24,5 @@ const struct webui *webui_of(const struct vramgc_file *file);
  * there is none. */
 const char *webui_offload(const struct vramgc_file *file);
 
-/* "Pin less", and in parentheses what does that, if it was not given already. */
+/* "Lock less RAM", and in parentheses what does that, if it was not given already. */
 void webui_say_pins_less(struct text *text, const struct vramgc_file *file);

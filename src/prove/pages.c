@@ -386,7 +386,7 @@ enum outcome check_full(struct text *said) {
     CUmemAccessDesc access = place_access();
     struct place place;
     if (check_spare_bytes) {
-        text_add(said, "a display hangs on the card: it is not filled");
+        text_add(said, "a monitor is connected to the card: it is not filled");
         return CHECK_SKIPPED;
     }
     WORKS("making a page", place_create(&place, 1));

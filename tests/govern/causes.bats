@@ -386,7 +386,7 @@ TEXT
 @test "page-locked memory of the host" {
     for version in $versions; do
         SIMGPU_HOST_MEM=1GiB VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; pin p 600MiB; pin q 1200MiB; _exit 0' --mem 1GiB
-        tells host_memory 'Not the card, but RAM: the host refused page-locked memory. 600 MiB are pinned.' 'Pin less'
+        tells host_memory 'Not the card, but RAM: Linux refused to lock more of it. 600 MiB are page-locked.' 'Lock less RAM'
         [ "$(fact refusals)" = 0 ]
     done
 }

@@ -229,7 +229,7 @@ TEXT
     for version in $versions; do
         drive "$version" "$leak _exit 0" --mem 1GiB
         report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ')
-        [[ $report == *'VERDICT Host memory grows: +64.0 MiB a job, 11 jobs. It is page-locked. No allocation failed: '*' DO Pin less'* ]]
+        [[ $report == *'VERDICT Host memory grows: +64.0 MiB a job, 11 jobs. It is page-locked. No allocation failed: '*' DO Lock less RAM'* ]]
         drive "$version" "$keep _exit 0" --mem 1GiB
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *'Host memory'* ]]
     done

@@ -141,7 +141,8 @@ static const struct row todos[] = {
      "Make image or batch smaller. In a script try again "
      "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
     {"driver free=3000 looked ram-total=32000 ram-left=500",
-     "RAM is nearly full, and the driver needs some of it for each request. Pin less, end other "
+     "RAM is nearly full, and the driver needs some of it for each request. Lock less RAM, end "
+     "other "
      "programs, or raise the container's limit."},
     {"driver free=3000 looked ram-total=32000 ram-left=5000",
      "Try again. If it stays so, look for errors of the driver (dmesg, Xid)."},
@@ -227,11 +228,12 @@ static const struct row todos[] = {
     {"full limited=700 headroom=700",
      "Lower VRAMGC_HEADROOM (`vramgc set PID headroom=SIZE` while the program runs, 0 ends it), or "
      "make image or batch smaller."},
-    {"host", "Pin less, end other programs, or raise `ulimit -l` and the container's limit."},
-    {"host command=ComfyUI/main.py", "Pin less (--disable-pinned-memory), end other programs, or "
-                                     "raise `ulimit -l` and the container's limit."},
+    {"host", "Lock less RAM, end other programs, or raise `ulimit -l` and the container's limit."},
+    {"host command=ComfyUI/main.py",
+     "Lock less RAM (--disable-pinned-memory), end other programs, or "
+     "raise `ulimit -l` and the container's limit."},
     {"host command=ComfyUI/main.py+--disable-pinned-memory",
-     "Pin less, end other programs, or raise `ulimit -l` and the container's limit."},
+     "Lock less RAM, end other programs, or raise `ulimit -l` and the container's limit."},
     {"limit", "Take that limit out (torch.cuda.set_per_process_memory_fraction)."},
     {"limit command=sdnext/webui.py", "Take that limit out (Memory limit)."},
     {"full grows=100", KEPT " Until then start the program anew now and then."},

@@ -78,11 +78,11 @@ static const struct row whys[] = {
      "Another process holds 5.9 GiB of the card (python, pid 701)."},
     {"full hook=cuDevicePrimaryCtxRetain request=0 free=0 held=0 live=0 process=python:6000:child",
      "A process that this program started holds 5.9 GiB of the card (python, pid 701)."},
-    {"host total=32000 free=200 held=4000",
-     "Not the card, but RAM: the host refused page-locked memory. 3.9 GiB are pinned. The host has "
-     "31.3 GiB, of which 200 MiB were available."},
+    {"host total=32000 free=200 held=4000", "Not the card, but RAM: Linux refused to lock more of "
+                                            "it. 3.9 GiB are page-locked. The host has "
+                                            "31.3 GiB, of which 200 MiB were available."},
     {"host total=0 held=4000",
-     "Not the card, but RAM: the host refused page-locked memory. 3.9 GiB are pinned."},
+     "Not the card, but RAM: Linux refused to lock more of it. 3.9 GiB are page-locked."},
     {"fragmented", "Fragmentation: 1000 MiB were free or idle, but in pieces."},
     {"fragmented idle=2000 live=5000", "Fragmentation: 2.9 GiB were free or idle, but in pieces."},
     {"fragmented hook=cudaMallocAsync",
@@ -210,7 +210,7 @@ static const struct row notes[] = {
      "1 more was refused, and the work went on at once without it."},
     {"full full reported=went-on full reported=went-on full",
      "2 more were refused, and the work went on at once without them."},
-    {"full host full", "The host refused page-locked memory, too: 1x."},
+    {"full host full", "Linux refused to lock RAM, too: 1x."},
     {"host full host", ""},
     {"full live=6000 mode=compact", "PyTorch's message counts idle memory as free."},
     {"full live=6000 mode=compact miscounted",
