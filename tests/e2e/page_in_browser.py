@@ -443,8 +443,9 @@ def a_long_step_is_a_band():
     assert pale[0] < line[0] - 20 and line[0] < live[0] - 10 and live[1] > 290, (live, pale, line)
     assert text("steps") == "A step of the picture is 51 s long: solid up to the least that was live in it, pale up to the most; the line is the average."
     assert re.search(r"the highest figures around then; live on average 5\.\d\d GiB, at least 4\.\d\d GiB; the next", look.run(f"show({at}) || byId('what').textContent"))
+    assert text("who-legend").endswith("all of it, on average"), text("who-legend")
     look.look("run-10-1-1-exit.html")
-    assert "on average" not in text("legend") and look.run("document.querySelector('#chart .mean-live').getAttribute('d')") == ""
+    assert "on average" not in text("legend") + text("who-legend") and look.run("document.querySelector('#chart .mean-live').getAttribute('d')") == ""
 
 
 def most_of_it_has_a_name_and_a_colour():

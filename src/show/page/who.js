@@ -116,5 +116,6 @@ function showWho(view, ns) {
     view.who.move(ns);
     byId("who-when").textContent = "at " + exactClock(ns) + ": " + bytesOf(live, view.top) + (spilled > 0 ? ", of which in RAM " + bytesOf(spilled, view.top) : "");
     fillLegend("who-legend", mostOf(whoAt(view, at).filter(([, , value], i) => value > 0 || view.who.list[i].most > 0))
-        .map(([sign, name, value]) => [sign, name + (value > 0 ? ": " + bytesOf(value, view.top) : "")]));
+        .map(([sign, name, value]) => [sign, name + (value > 0 ? ": " + bytesOf(value, view.top) : "")])
+        .concat(hasBand(view) ? [["sign mean of-all", "all of it, on average"]] : []));
 }
