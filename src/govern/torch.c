@@ -294,24 +294,35 @@ static void add_under_new_name(bool step) {
         replace_variable(NEW_NAME, value, NEW_GIVEN);
 }
 
-/* The program's own choice, and what has become of it. */
+/* The environment that the process began with has it, as a shell script sets it; else the program
+ * has set it since. */
+static void say_given(struct alloc_conf *conf, const char *given) {
+    char first[32 << 10];
+    size_t bytes = file_read_start("/proc/self/environ", first, sizeof first);
+    bool before = memmem(first, bytes, given, strlen(given));
+    conf_say(conf, given, before ? "the environment's choice" : "the program's choice");
+}
+
+/* What has become of it. */
 static const char *explain_given(const char *given) {
     if (names(given, "expandable_segments"))
-        return "the program's choice; vramgc took " REPLACED " out";
+        return "; vramgc took " REPLACED " out";
     if (names(given, REPLACED))
-        return "the program's choice; vramgc put " CHOICE " in the place of " REPLACED;
-    return "the program's choice; vramgc added " CHOICE;
+        return "; vramgc put " CHOICE " in the place of " REPLACED;
+    return "; vramgc added " CHOICE;
 }
 
 static void add_choice(struct alloc_conf *conf, const char *given, const char *of_machine) {
     char value[sizeof conf->value];
-    const char *why = explain_given(given);
+    const char *became = explain_given(given);
     bool step = has_step(conf->torch);
-    conf_say(conf, given, "the program's choice");
+    say_given(conf, given);
     if (!*given || objection(conf, of_machine) ||
         !alloc_conf_with_choice(given, step, value, sizeof value) || !set_chosen(given, value))
         return;
-    conf_say(conf, value, why);
+    size_t length = strlen(conf->why);
+    text_copy(conf->value, sizeof conf->value, value);
+    text_copy(conf->why + length, sizeof conf->why - length, became);
     add_under_new_name(step);
 }
 
@@ -325,9 +336,10 @@ void alloc_conf_apply(const char *wish, const char *of_machine, struct alloc_con
     if (strcmp(wish, "auto") != 0 && strcmp(wish, "keep") != 0) {
         setenv(OLD_NAME, wish, 1);
         conf_say(out, wish, "VRAMGC_ALLOC_CONF");
+    } else if (given && strcmp(wish, "keep") == 0) {
+        say_given(out, given);
     } else if (strcmp(wish, "keep") == 0) {
-        conf_say(out, given ? given : "",
-                 given ? "the program's choice" : "VRAMGC_ALLOC_CONF=keep");
+        conf_say(out, "", "VRAMGC_ALLOC_CONF=keep");
     } else if (given) {
         add_choice(out, given, of_machine);
     } else {

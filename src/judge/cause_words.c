@@ -1,5 +1,5 @@
-/* cause_words.c: see cause_words.h. It must not guess: owners are of the latest out-of-memory, and
- * what was asked of a web UI is only what its command line says. */
+/* cause_words.c: see cause_words.h. It must not guess: owners are of the out-of-memory that is
+ * told, and what was asked of a web UI is only what its command line says. */
 #include "judge/cause_words.h"
 #include "judge/tally.h"
 #include "judge/webui.h"
@@ -124,16 +124,6 @@ static bool moves_encoder(const struct vramgc_site *site) {
             strcmp(site->file, "transformers/core_model_loading.py") == 0);
 }
 
-/* The owners are of the latest out-of-memory; of an earlier one it is not known who had what. */
-static bool owners_known(const struct oom *oom) {
-    const struct stats_file *record = oom->record;
-    const struct vramgc_refusal *latest = NULL;
-    for (size_t i = 0; i < record->refusal_count; i++)
-        if (record->refusals[i]->device == oom->refusal->device)
-            latest = refusal_to_tell(latest, record->refusals[i]);
-    return latest == oom->refusal && oom->of_pytorch;
-}
-
 /* Text encoders have so much of the card, while other work runs out of memory that would have
  * fitted without them. They are known only as models of the transformers library: most that a web
  * UI has are text encoders. */
@@ -144,7 +134,7 @@ static void add_text_encoder(struct facts *facts, const struct oom *oom) {
                        : asked_in(oom, "VAE")   ? "the VAE"
                                                 : NULL;
     uint64_t bytes = 0;
-    for (uint64_t i = 0; work && owners_known(oom) && i < owners->count; i++)
+    for (uint64_t i = 0; work && oom->of_pytorch && i < owners->count; i++)
         if (moves_encoder(&file->sites[owners->list[i].site]))
             bytes += owners->list[i].bytes;
     if (!bytes || bytes < oom->lacking_bytes)

@@ -54,6 +54,10 @@ void facts_of_program(struct facts *facts, const struct stats_file *record) {
     fact_if(facts, file->limits.cap, CAP);
     if (!stats_file_is_expandable(file) && strstr(file->alloc_conf, "max_split_size_mb"))
         fact_word(facts, "split", "max_split_size_mb");
+    fact_word(facts, "setter",
+              strncmp(file->alloc_conf_why, "the environment", 15) == 0
+                  ? "PYTORCH_ALLOC_CONF, which the environment has (webui-user.sh)"
+                  : "PYTORCH_ALLOC_CONF, which the program or an extension sets");
 }
 
 const char *fact_text(const struct facts *facts, const char *name, size_t length) {

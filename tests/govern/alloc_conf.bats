@@ -60,10 +60,10 @@ becomes() {
     for version in $versions; do
         lay_out "$version" "$version"
         drive "$version" "$script"
-        becomes "garbage_collection_threshold:0.80,$(choice_for "$version")" "the program's choice; vramgc added expandable_segments:True" true
+        becomes "garbage_collection_threshold:0.80,$(choice_for "$version")" "the environment's choice; vramgc added expandable_segments:True" true
         lay_out "$version" 2.13.0+cu130
         drive "$version" "$script"
-        becomes garbage_collection_threshold:0.80 "the program's choice" false
+        becomes garbage_collection_threshold:0.80 "the environment's choice" false
         [[ $errors != *vramgc* ]]
     done
 }
@@ -94,7 +94,7 @@ becomes() {
         for name in PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF; do
             export "$name=garbage_collection_threshold:0.80,expandable_segments:False"
             drive "$version" "$script"
-            becomes garbage_collection_threshold:0.80,expandable_segments:False "the program's choice" false
+            becomes garbage_collection_threshold:0.80,expandable_segments:False "the environment's choice" false
             unset "$name"
         done
     done
@@ -110,9 +110,9 @@ becomes() {
             drive "$version" "$script"
             becomes "garbage_collection_threshold:0.80,$(choice_for "$version")" '*in the place of max_split_size_mb' true
             VRAMGC_ALLOC_CONF=keep drive "$version" "$script"
-            becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the program's choice" false
+            becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the environment's choice" false
             VRAMGC_MODE=observe drive "$version" "$script"
-            becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the program's choice" false
+            becomes garbage_collection_threshold:0.80,max_split_size_mb:512 "the environment's choice" false
             unset "$name"
         done
     done
@@ -184,7 +184,7 @@ takes() {
         lay_out "$version" "$version"
         for option in '' --proven; do
             drive "$version" "$(printf 'alloc x%s 50MiB; ' {1..20}) expect num_ooms == 0; snapshot" --mem 4GiB $option
-            becomes "$PYTORCH_CUDA_ALLOC_CONF" "the program's choice" false
+            becomes "$PYTORCH_CUDA_ALLOC_CONF" "the environment's choice" false
         done
     done
 }

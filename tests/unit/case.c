@@ -395,6 +395,8 @@ static bool set_alone(struct program *program, const char *word) {
         }
     if (strcmp(word, "rested") == 0)
         add_job(program, 60 * SECOND_NS, 1000 * MIB);
+    else if (strcmp(word, "conf-of-environment") == 0)
+        strcpy(program->file->alloc_conf_why, "the environment's choice");
     else if (strcmp(word, "looked") == 0)
         program->file->host.latest.time_ns = 50 * SECOND_NS;
     else if (strcmp(word, "stopped") == 0)

@@ -147,9 +147,16 @@ static const struct row todos[] = {
     {"driver free=3000 looked ram-total=32000 ram-left=5000",
      "Try again. If it stays so, look for errors of the driver (dmesg, Xid)."},
     {"live-peak=4000 conf=max_split_size_mb:128 mode=observe",
-     "Take max_split_size_mb out of PYTORCH_ALLOC_CONF, or out of the program or extension that "
-     "sets it; or run without --mode observe and --alloc-conf keep: vramgc then puts expandable "
-     "segments in its place."},
+     "Take max_split_size_mb out of PYTORCH_ALLOC_CONF, which the program or an extension sets; or "
+     "run without --mode observe and --alloc-conf keep: vramgc then puts expandable segments in "
+     "its "
+     "place."},
+    {"live-peak=4000 conf=max_split_size_mb:128 conf-of-environment mode=observe",
+     "Take max_split_size_mb out of PYTORCH_ALLOC_CONF, which the environment has (webui-user.sh); "
+     "or "
+     "run without --mode observe and --alloc-conf keep: vramgc then puts expandable segments in "
+     "its "
+     "place."},
     {"full other=6000 no-cache library=libc10_cuda.so",
      "Take PYTORCH_NO_CUDA_MEMORY_CACHING out of the environment (webui-user.sh): vramgc then sees "
      "PyTorch's memory, and PyTorch asks the driver less often."},
