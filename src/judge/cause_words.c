@@ -231,6 +231,21 @@ static void add_spill(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "spill", words);
 }
 
+/* Most of what grows was made by autograd itself. */
+static void add_backward(struct facts *facts, const struct oom *oom) {
+    const struct vramgc_owners *grown = &oom->device->owners_grown;
+    const struct vramgc_owner *owner = oom->device->owners_at_oom.list;
+    const struct vramgc_site *site = &oom->record->file->sites[grown->list[0].site];
+    if (!grown->count || strcmp(site->phase, "backward") != 0)
+        return;
+    fact_word(facts, "trainer", who_short_name(site).text);
+    for (uint64_t i = 0; i < oom->device->owners_at_oom.count; i++, owner++)
+        if (owner->site == grown->list[0].site && owner->blocks) {
+            fact_count(facts, "made", owner->blocks);
+            fact_bytes(facts, "made each", owner->bytes / owner->blocks);
+        }
+}
+
 static void add_growth(struct facts *facts, const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     char words[320];
@@ -238,6 +253,7 @@ static void add_growth(struct facts *facts, const struct oom *oom) {
     fact_if(facts, oom->growth.grows || oom->refusal->recorded, GROWS);
     growth_say(&text, file, oom->device, &oom->growth);
     fact_word(facts, "growth", words);
+    add_backward(facts, oom);
     fact_word(facts, "LoRA", growers_load(file, oom->device, 0, true) ? "LoRA" : NULL);
     fact_word(facts, "recorder", oom->refusal->recorded ? "PyTorch" : NULL);
     if (!oom->pile)

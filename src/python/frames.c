@@ -317,6 +317,10 @@ static uint64_t my_thread(void) {
     return (uint64_t)(uintptr_t)py()->PyGILState_GetThisThreadState();
 }
 
+bool frames_thread(void) {
+    return my_thread() != 0;
+}
+
 uint64_t frames_innermost(void) {
     uint64_t thread = my_thread();
     uint64_t first = thread ? word_at(thread + self.layout.thread_frames) : 0;

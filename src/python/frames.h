@@ -14,6 +14,9 @@ bool frames_learn(void);
 
 /* The innermost frame, and the one that called it; 0: none. */
 uint64_t frames_innermost(void);
+
+/* The calling thread is one of Python's, whether or not a function runs in it. */
+bool frames_thread(void);
 uint64_t frames_outer(uint64_t frame);
 
 /* The code that the frame runs, which lives as long as the frame does; 0: none of Python's. */

@@ -33,8 +33,9 @@ struct way {
 static struct {
     struct lock lock; /* of who adds a site or a call */
     struct way ways[WAYS];
-    char root[PATH_BYTES];      /* where the program was started */
-    bool (*records)(void);      /* c10::GradMode::is_enabled: this thread does */
+    _Atomic uint16_t backward[VRAMGC_MAX_SITES]; /* 1 + the site of a site's backward pass, or 0 */
+    char root[PATH_BYTES];                       /* where the program was started */
+    bool (*records)(void);                       /* c10::GradMode::is_enabled: this thread does */
     uint64_t (*recorded)(void); /* at::sequence_number::peek: of this thread, since it began */
 } self;
 CHILD_OPENS(self.lock);
@@ -161,10 +162,28 @@ static bool way_is_known(const struct way *way, uint64_t entry, uint64_t key, ui
     return entry >> KEY_SHIFT == key >> KEY_SHIFT && atomic_load(&way->names) == names;
 }
 
+/* Autograd's own thread has no function. While it works the one that called backward() waits, and
+ * no other takes memory as a rule: it goes back through the work of whichever took some last. */
+static uint32_t names_backward(void) {
+    uint32_t latest = names_latest();
+    const struct vramgc_site *site = &store_file()->sites[latest ? latest - 1 : 0];
+    struct place place = {.phase = "backward", .line = site->line};
+    if (!latest || !frames_thread())
+        return 0;
+    if (!atomic_load(&self.backward[latest - 1])) {
+        text_copy(place.function, sizeof place.function, site->function);
+        text_copy(place.file, sizeof place.file, site->file);
+        lock_take(&self.lock);
+        atomic_store(&self.backward[latest - 1], (uint16_t)site_of(&place, VRAMGC_MAX_SITES));
+        lock_give(&self.lock);
+    }
+    return atomic_load(&self.backward[latest - 1]);
+}
+
 uint32_t names_caller(void) {
     uint64_t frame = atomic_load(&names_on) ? frames_innermost() : 0;
     if (!frame)
-        return 0;
+        return atomic_load(&names_on) ? names_backward() : 0;
     struct frames_trail trail = frames_trail(frame, VRAMGC_MAX_DEPTH);
     uint64_t key = (trail.codes ^ trail.codes >> 32) << KEY_SHIFT;
     struct way *way = &self.ways[key >> KEY_SHIFT & (WAYS - 1)];

@@ -197,6 +197,20 @@ static void add_adapter(struct program *program) {
     grown->list[0] = (struct vramgc_owner){.site = 1, .bytes = 500 * MIB};
 }
 
+/* COUNT:MiB: autograd made as many of that size, in all, and they are what stays. */
+static void go_back(struct program *program, const char *value) {
+    struct vramgc_owners *owners = &card(program)->owners_at_oom;
+    add_adapter(program);
+    text_copy(program->file->sites[1].file, 64, "k/train.py");
+    text_copy(program->file->sites[1].phase, 24, "backward");
+    name_other_site(program, "step");
+    owners->count = 1;
+    owners->list[0] =
+        (struct vramgc_owner){.site = 1,
+                              .blocks = strtoull(value, NULL, 10),
+                              .bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB};
+}
+
 static void add_job(struct program *program, uint64_t time_ns, uint64_t live_bytes) {
     struct vramgc_job *job = &program->jobs[program->record.job_count];
     *job = (struct vramgc_job){.sequence = program->record.job_count + 1,
@@ -355,15 +369,15 @@ static const struct {
     const char *name;
     void (*set)(struct program *program, const char *value);
 } of_their_own[] = {
-    {"short", set_short_peak}, {"got", set_giver},         {"worker", set_worker},
-    {"hook", set_hook},        {"library", set_library},   {"phase", set_phase},
-    {"mover", set_site_file},  {"theirs", give_to},        {"load", load_by},
-    {"failed", fail_before},   {"left", leave_after},      {"pile", pile_up},
-    {"process", add_process},  {"card", set_other_card},   {"grows", grow},
-    {"jobs", leave},           {"host-grows", grow_host},  {"moves", move_models},
-    {"reclaim", reclaim},      {"killed", kill_program},   {"lack", set_lack},
-    {"mode", set_mode},        {"command", set_command},   {"conf", set_conf},
-    {"torch", set_torch},      {"reported", set_reported},
+    {"short", set_short_peak}, {"got", set_giver},        {"worker", set_worker},
+    {"hook", set_hook},        {"library", set_library},  {"phase", set_phase},
+    {"mover", set_site_file},  {"theirs", give_to},       {"load", load_by},
+    {"failed", fail_before},   {"left", leave_after},     {"pile", pile_up},
+    {"process", add_process},  {"card", set_other_card},  {"grows", grow},
+    {"jobs", leave},           {"host-grows", grow_host}, {"moves", move_models},
+    {"backward", go_back},     {"reclaim", reclaim},      {"killed", kill_program},
+    {"lack", set_lack},        {"mode", set_mode},        {"command", set_command},
+    {"conf", set_conf},        {"torch", set_torch},      {"reported", set_reported},
 };
 
 static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};

@@ -244,6 +244,10 @@ static const struct row todos[] = {
     {"limit", "Take that limit out (torch.cuda.set_per_process_memory_fraction)."},
     {"limit command=sdnext/webui.py", "Take that limit out (Memory limit)."},
     {"full grows=100", KEPT " Until then start the program anew now and then."},
+    {"full grows=100 backward=200:1600",
+     "Autograd made them as it went back through step (vae.py:12): find what keeps a gradient "
+     "(.grad) "
+     "of each step, such as a hook, or what moves gradients to RAM."},
     {"full pile=20",
      "Is a model being loaded there? Then the card is too small for it. Else: " KEPT},
     {"full pile=20 grows=100", KEPT " Until then start the program anew now and then."},

@@ -60,6 +60,12 @@ static const struct row whys[] = {
      "(sampling.py:12), denoise."},
     {"fragmented grows=100", "Tensors leave the card in pieces, and grow: +2.8 GiB, to 4.8 GiB."},
     {"full grows=100", "Tensors fill the card, and grow: +2.8 GiB, to 4.8 GiB."},
+    {"full grows=100 backward=200:1600",
+     "Tensors fill the card, and grow: +2.8 GiB, to 4.8 GiB; most comes from step (vae.py:12), "
+     "backward. 200 of these are live, of 8.0 MiB on average."},
+    {"fragmented grows=100 backward=200:1600",
+     "Tensors leave the card in pieces, and grow: +2.8 GiB, to 4.8 GiB; most comes from step "
+     "(vae.py:12), backward. 200 of these are live, of 8.0 MiB on average."},
     {"full grows=100 jobs=500:600", "Tensors fill the card, and grow: +2.8 GiB, to 4.8 GiB."},
     {"full process=python:3000 held=4000",
      "Another process holds 2.9 GiB of the card (python, pid 701)."},
