@@ -2,6 +2,7 @@
  * no rule that would not do what it says: an alert that never comes is noticed too late. */
 #include "judge/alert.h"
 #include "judge/growers.h"
+#include "judge/sentences.h"
 #include "judge/tally.h"
 #include "judge/verdict.h"
 #include "read/derived.h"
@@ -192,9 +193,14 @@ static void look_for_growth(const struct alert_rules *rules, struct alert_seen *
     }
     struct alert alert = {.record = record, .times = 1};
     struct text text = begin_message(&alert);
-    text.data[--text.length] = 0; /* what follows begins with a space */
-    if (seen->host_grows || !host_growth_say_all(&text, record))
+    struct facts facts;
+    facts_begin(&facts, RISES);
+    facts_of_growth(&facts, record, false);
+    if (seen->host_grows || !facts.has)
         return;
+    text.data[--text.length] = 0; /* what follows begins with a space */
+    sentences_say(&text, SAY_WHAT, &facts);
+    sentences_say(&text, SAY_DO, &facts);
     seen->host_grows = true;
     tell_rules(rules, ALERT_GROWTH, &alert, take);
 }

@@ -7,8 +7,8 @@
 
 #include "read/stats_file.h"
 
-/* A case is of one cause of an out-of-memory (FULL, ...), of idle memory, of an end by SIGKILL, or
- * of all that was done. */
+/* A case is of one cause of an out-of-memory (FULL, ...), of idle memory, of an end by SIGKILL, of
+ * all that was done, or of what rises. */
 enum case_of {
 #define CAUSE(name, ...) name = 1 << VRAMGC_CAUSE_##name,
 #include "causes.def"
@@ -17,7 +17,8 @@ enum case_of {
     KILLED = 1 << (VRAMGC_CAUSES + 1), /* by whom is not known */
     KILLED_BY_LINUX = 1 << (VRAMGC_CAUSES + 2),
     KILLED_BY_OTHERS = 1 << (VRAMGC_CAUSES + 3),
-    RUN = 1 << (VRAMGC_CAUSES + 4)
+    RUN = 1 << (VRAMGC_CAUSES + 4),
+    RISES = 1 << (VRAMGC_CAUSES + 5) /* what is live, or RAM, more and more */
 };
 
 enum fact {
@@ -58,6 +59,11 @@ enum fact {
     UNTOUCHED = 1 << 13, /* some was idle at the latest moment, and was left alone */
     POOL_TOLD = 1 << 14, /* the verdict tells of the driver's pool */
     THRESHOLD = 1 << 15, /* memory goes back only while the card is as full as VRAMGC_THRESHOLD */
+
+    /* of what rises */
+    ON_CARD = 1 << 12,
+    IN_RAM = 1 << 13,
+    PINNED = 1 << 14, /* most of that */
 
     /* of a run */
     IMPOSSIBLE = 1 << 12, /* compact was asked for what it cannot do */

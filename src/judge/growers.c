@@ -329,33 +329,23 @@ bool record_grows(const struct stats_file *record) {
     return grows;
 }
 
-bool host_growth_say(struct text *text, const struct stats_file *record) {
+void facts_of_growth(struct facts *facts, const struct stats_file *record, bool on_card) {
+    char words[320];
+    for (size_t i = 0; on_card && i < record->file->device_count; i++) {
+        const struct vramgc_device *device = &record->file->devices[i];
+        struct oom_growth growth = growth_of(record, device);
+        struct text text = TEXT_IN(words);
+        growth_say(&text, record->file, device, &growth);
+        fact_if(facts, growth.grows, ON_CARD);
+        fact_word(facts, "growth", growth.grows ? words : NULL);
+    }
     struct host_growth found = host_growth_of(record);
-    const struct oom_growth *growth = &found.growth;
-    if (!growth->grows)
-        return false;
-    text_format(text, "%sHost memory grows: +%s a job, %s jobs.", text->length ? " " : "",
-                show_bytes(growth_bytes(growth) / growth->steps).text,
-                show_count(growth->steps).text);
-    if (found.pinned)
-        text_add(text, " It is page-locked.");
-    return true;
-}
-
-bool host_growth_say_todo(struct text *text, const struct stats_file *record) {
-    struct host_growth found = host_growth_of(record);
+    struct text text = TEXT_IN(words);
+    webui_say_pins_less(&text, record->file);
     if (!found.growth.grows)
-        return false;
-    text_add(text, text->length ? " " : "");
-    if (found.pinned) {
-        webui_say_pins_less(text, record->file);
-        text_add(text, ", or find what keeps it.");
-    } else
-        text_add(text, "Do you keep results or previews in a list? Write them to disk. Is a model "
-                       "loaded anew for each job? Delete the one before.");
-    return true;
-}
-
-bool host_growth_say_all(struct text *text, const struct stats_file *record) {
-    return host_growth_say(text, record) && host_growth_say_todo(text, record);
+        return;
+    fact_if(facts, true, IN_RAM | (found.pinned ? PINNED : 0));
+    fact_word(facts, "pin less", words);
+    fact_bytes(facts, "in RAM", growth_bytes(&found.growth) / found.growth.steps);
+    fact_count(facts, "jobs", found.growth.steps);
 }

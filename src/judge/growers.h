@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/text.h"
+#include "judge/facts.h"
 #include "read/stats_file.h"
 
 /* The floor of memory, from early in the run on. */
@@ -66,9 +67,5 @@ bool site_loads(const struct vramgc_site *site);
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
                         const struct vramgc_refusal *refusal, uint64_t *earlier_bytes);
 
-/* A sentence, and what may help: to be told apart. False: it does not. */
-bool host_growth_say(struct text *text, const struct stats_file *record);
-bool host_growth_say_todo(struct text *text, const struct stats_file *record);
-
-/* Both, for where they stand together. */
-bool host_growth_say_all(struct text *text, const struct stats_file *record);
+/* Of a case RISES: live memory on any device, where it is asked for, and the host's. */
+void facts_of_growth(struct facts *facts, const struct stats_file *record, bool on_card);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 const struct sentence sentences[] = {
+#define WHAT(of, needs, unless, words) {SAY_WHAT, {of, needs, unless}, words},
 #define WHY(of, needs, unless, words)  {SAY_WHY, {of, needs, unless}, words},
 #define DO(of, needs, unless, words)   {SAY_DO, {of, needs, unless}, words},
 #define NOTE(of, needs, unless, words) {SAY_NOTE, {of, needs, unless}, words},
@@ -24,6 +25,7 @@ static bool all_known(const char *words, const struct facts *facts) {
 }
 
 static void fill_in(struct text *text, const char *words, const struct facts *facts) {
+    words += *words == ' ' && !text->length; /* it parts sentences */
     for (; *words; words++)
         if (*words == '[' && !all_known(words, facts)) {
             words += strcspn(words, "]");

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "judge/facts.h"
 
-enum say { SAY_WHY, SAY_DO, SAY_NOTE, SAY_LAST, SAY_NEXT };
+enum say { SAY_WHAT, SAY_WHY, SAY_DO, SAY_NOTE, SAY_LAST, SAY_NEXT };
 
 struct sentence {
     enum say what;

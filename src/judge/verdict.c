@@ -115,12 +115,6 @@ static struct causes count_causes(const struct tally *tally, const struct oom *t
 /* " This was the cause 2x, fragmentation 5x." Nothing where all were for that one. */
 static void say_other_causes(struct text *text, const struct causes *causes, const struct oom *told,
                              uint64_t all) {
-    static const enum vramgc_cause order[] = {
-        VRAMGC_CAUSE_UNKNOWN, VRAMGC_CAUSE_FRAGMENTED, VRAMGC_CAUSE_POOL,
-        VRAMGC_CAUSE_PRIVATE, VRAMGC_CAUSE_FULL,       VRAMGC_CAUSE_GROWTH,
-        VRAMGC_CAUSE_PROCESS, VRAMGC_CAUSE_CODE,       VRAMGC_CAUSE_TOO_LARGE,
-        VRAMGC_CAUSE_DRIVER,  VRAMGC_CAUSE_LIMIT,      VRAMGC_CAUSE_RESERVED,
-        VRAMGC_CAUSE_HOST};
     const enum vramgc_cause this = cause_as_told(told->cause);
     if (causes->counts[this] == causes->sum)
         return;
@@ -129,9 +123,9 @@ static void say_other_causes(struct text *text, const struct causes *causes, con
     else
         text_add(text, " This");
     text_format(text, " was the cause %zux", causes->counts[this]);
-    for (size_t i = 0; i < ARRAY_LENGTH(order); i++)
-        if (order[i] != this && causes->counts[order[i]])
-            text_format(text, ", %s %zux", cause_names[order[i]].name, causes->counts[order[i]]);
+    for (size_t i = 0; i < VRAMGC_CAUSES; i++)
+        if (i != this && causes->counts[i])
+            text_format(text, ", %s %zux", cause_names[i].name, causes->counts[i]);
     text_add(text, ".");
 }
 
@@ -152,36 +146,15 @@ static void add_tally(struct facts *facts, const struct tally *tally, const stru
         fact_word(facts, "its count", show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
 }
 
-/* Of the first process that there is something to say of. */
-static bool say_first(struct text *text, bool say(struct text *, const struct stats_file *),
-                      const struct tally *tally) {
-    size_t i = 0;
-    while (i < tally->count && !say(text, tally->records[i]))
-        i++;
-    return i < tally->count;
-}
-
 /* Before memory runs out, too. */
-static bool say_growth(struct text *text, const struct stats_file *record) {
-    for (size_t i = 0; i < record->file->device_count; i++) {
-        const struct vramgc_device *device = &record->file->devices[i];
-        struct oom_growth growth = growth_of(record, device);
-        if (!growth.grows)
-            continue;
-        text_add(text, text->length ? " Memory grows: " : "Memory grows: ");
-        growth_say(text, record->file, device, &growth);
-        text_add(text, ".");
-        return true;
-    }
-    return false;
-}
-
-/* On the card, and in RAM. */
-static void say_grows(struct text *what, struct text *todo, const struct tally *tally) {
-    if (say_first(what, say_growth, tally))
-        text_add(todo, FIND_WHAT_IS_KEPT);
-    if (say_first(what, host_growth_say, tally))
-        say_first(todo, host_growth_say_todo, tally);
+static void say_grows(struct text *what, struct text *todo, const struct tally *tally,
+                      bool on_card) {
+    struct facts facts;
+    facts_begin(&facts, RISES);
+    for (size_t i = 0; i < tally->count; i++)
+        facts_of_growth(&facts, tally->records[i], on_card);
+    sentences_say(what, SAY_WHAT, &facts);
+    sentences_say(todo, SAY_DO, &facts);
 }
 
 static void explain_oom(struct verdict *verdict, const struct tally *tally, struct text *note) {
@@ -206,7 +179,7 @@ static void explain_oom(struct verdict *verdict, const struct tally *tally, stru
         verdict->oom = oom.cause;
     } else if (any_grows(tally)) {
         verdict->kind = VERDICT_GROWS;
-        say_grows(&what, &todo, tally);
+        say_grows(&what, &todo, tally, true);
     } else {
         verdict->kind = VERDICT_OK;
     }
@@ -267,10 +240,10 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
     if (!tally->crashed) /* else that comes first */
-        say_grows(&what, &todo, tally);
+        say_grows(&what, &todo, tally, true);
     say_fine(&what, tally);
     if (tally->crashed)
-        say_grows(&what, &todo, tally);
+        say_grows(&what, &todo, tally, true);
     say_why_crashed(&cause, tally);
     if (!cause.length && verdict->kind == VERDICT_IDLE) {
         struct facts facts;
@@ -322,7 +295,7 @@ static void say_beside(struct text *note, const struct verdict *verdict,
     if (verdict->kind != VERDICT_IDLE)
         sentences_say(note, SAY_NOTE, &idle);
     if (!growth_told)
-        say_first(note, host_growth_say_all, tally);
+        say_grows(note, note, tally, false);
     sentences_say(note, SAY_LAST, &run);
     sentences_say(note, SAY_LAST, &idle);
 }

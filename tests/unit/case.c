@@ -315,13 +315,13 @@ static void move_models(struct program *program, const char *value) {
     }
 }
 
-/* By so much a job, of the host's memory. */
+/* By so much a job, of the host's memory; :pinned, page-locked. */
 static void grow_host(struct program *program, const char *step) {
     for (size_t i = 0; i < 40; i++) {
-        program->jobs[i] =
-            (struct vramgc_job){.sequence = i + 1,
-                                .time_ns = i * SECOND_NS,
-                                .host_bytes = (1000 + i * strtoull(step, NULL, 10)) * MIB};
+        uint64_t bytes = (1000 + i * strtoull(step, NULL, 10)) * MIB;
+        program->jobs[i] = (struct vramgc_job){.sequence = i + 1, .time_ns = i * SECOND_NS};
+        *(strstr(step, ":pinned") ? &program->jobs[i].pinned_bytes : &program->jobs[i].host_bytes) =
+            bytes;
         program->record.jobs[program->record.job_count++] = &program->jobs[i];
     }
 }
