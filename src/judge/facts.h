@@ -66,10 +66,11 @@ enum fact {
     PINNED = 1 << 14, /* most of that */
 
     /* of a run */
-    IMPOSSIBLE = 1 << 12, /* compact was asked for what it cannot do */
-    WARNED = 1 << 13,     /* PyTorch wrote of requests that were refused and did no harm */
-    TOLD = 1 << 14,       /* an out-of-memory is told */
-    GROWTH_TOLD = 1 << 15 /* ... whose cause is growth */
+    IMPOSSIBLE = 1 << 12,  /* compact was asked for what it cannot do */
+    WARNED = 1 << 13,      /* PyTorch wrote of requests that were refused and did no harm */
+    TOLD = 1 << 14,        /* an out-of-memory is told */
+    GROWTH_TOLD = 1 << 15, /* ... whose cause is growth */
+    UNSEEN = 1 << 16       /* it used CUDA, and no memory of PyTorch's allocator was seen */
 };
 
 /* Rows are of one of `of`, with all of `needs`, and with none of `unless`. */

@@ -437,6 +437,23 @@ static void add_short_peak(struct facts *facts, const struct vramgc_device *devi
     fact_word(facts, "worker", words);
 }
 
+static void add_highest(struct facts *facts, const struct tally *tally) {
+    const struct vramgc_file *file = tally->highest_in->file;
+    const struct vramgc_device_stats *stats = &tally->highest->stats;
+    fact_bytes(facts, "held", stats->held_bytes.peak);
+    fact_bytes(facts, "live", stats->live_bytes.peak);
+    if (stats->held_bytes.peak <= stats->live_bytes.peak / 20 * 21)
+        fact_word(facts, "little more", ", hardly more than needed");
+    if (file->device_count > 1)
+        fact_word(facts, "gpu",
+                  show_unit(UNIT_ID, (uint64_t)(tally->highest - file->devices)).text);
+    if (stats->other_bytes.peak < VERDICT_IDLE_BYTES)
+        return;
+    fact_bytes(facts, "of PyTorch", held_by_pytorch(stats));
+    fact_bytes(facts, "of libraries", stats->other_bytes.peak);
+    fact_word(facts, "library", library_of_most(file, tally->highest));
+}
+
 void facts_of_run(struct facts *facts, const struct tally *tally) {
     char words[60];
     struct text text = TEXT_IN(words);
@@ -444,6 +461,7 @@ void facts_of_run(struct facts *facts, const struct tally *tally) {
     fact_if(facts, tally->impossible, IMPOSSIBLE);
     fact_if(facts, is_warned(tally), WARNED);
     fact_if(facts, tally->failed_in, TOLD);
+    fact_if(facts, !tally->blocks_seen, UNSEEN);
     add_reclaims(facts, tally);
     for (size_t i = 0; i < tally->count; i++) {
         add_emptied(facts, tally->records[i]);
@@ -452,8 +470,11 @@ void facts_of_run(struct facts *facts, const struct tally *tally) {
         for (size_t j = 0; j < tally->records[i]->file->device_count; j++)
             add_moved(facts, tally->records[i], j);
     }
-    if (tally->highest)
+    fact_word(facts, "failed", tally->crashed ? "had failed" : "failed");
+    if (tally->highest) {
+        add_highest(facts, tally);
         add_short_peak(facts, tally->highest, tally->highest_in);
+    }
     text_format(&text, "%s time%s", show_count(to_u64(tally->would_reclaims)).text,
                 tally->would_reclaims < 2 ? "" : "s");
     fact_word(facts, "times", tally->would_reclaims > 0 ? words : NULL);

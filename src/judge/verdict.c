@@ -191,34 +191,6 @@ static void explain_oom(struct verdict *verdict, const struct tally *tally, stru
 
 /* ---- of a run in which none was ---- */
 
-static void say_highest(struct text *text, const struct tally *tally) {
-    const struct vramgc_device_stats *highest = &tally->highest->stats;
-    const char *most = library_of_most(tally->highest_in->file, tally->highest);
-    struct figure live = show_bytes(highest->live_bytes.peak);
-    text_format(text, ": %s held at the peak", show_bytes(highest->held_bytes.peak).text);
-    if (highest->other_bytes.peak < VERDICT_IDLE_BYTES) {
-        bool much = highest->held_bytes.peak > highest->live_bytes.peak / 20 * 21;
-        text_format(text, " for %s of tensors%s", live.text,
-                    much ? "" : ", hardly more than needed");
-        return;
-    }
-    text_format(text, "; PyTorch held up to %s for %s of live memory, other libraries up to %s",
-                show_bytes(held_by_pytorch(highest)).text, live.text,
-                show_bytes(highest->other_bytes.peak).text);
-    if (most)
-        text_format(text, ", most of it %s", most);
-}
-
-static void say_fine(struct text *text, const struct tally *tally) {
-    size_t before = text->length;
-    crash_say(text, tally->crashed);
-    text_format(text, "%sNo allocation %s", text->length ? " " : "",
-                text->length > before ? "had failed" : "failed");
-    if (tally->highest)
-        say_highest(text, tally);
-    text_add(text, ".");
-}
-
 /* Where memory ran out who had it then, where it did not who had it at the peak. */
 static void say_most(struct text *text, const struct tally *tally) {
     if (!tally->failed_in)
@@ -239,26 +211,21 @@ static void say_why_crashed(struct text *text, const struct tally *tally) {
 static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
-    if (!tally->crashed) /* else that comes first */
+    struct facts facts;
+    bool seen = verdict->kind != VERDICT_UNKNOWN;
+    facts_of_run(&facts, tally);
+    if (seen && !tally->crashed) /* else that comes first */
         say_grows(&what, &todo, tally, true);
-    say_fine(&what, tally);
-    if (tally->crashed)
+    crash_say(&what, tally->crashed);
+    sentences_say(&what, SAY_WHAT, &facts);
+    if (seen && tally->crashed)
         say_grows(&what, &todo, tally, true);
     say_why_crashed(&cause, tally);
     if (!cause.length && verdict->kind == VERDICT_IDLE) {
-        struct facts facts;
         facts_of_idle(&facts, tally, false);
         sentences_say(&cause, SAY_WHY, &facts);
         sentences_say(&todo, SAY_DO, &facts);
     }
-}
-
-static void say_unknown(struct verdict *verdict, const struct tally *tally) {
-    struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause);
-    crash_say(&what, tally->crashed);
-    text_format(&what, "%sThe program used CUDA, but vramgc saw no memory of PyTorch's allocator.",
-                what.length ? " " : "");
-    say_why_crashed(&cause, tally);
 }
 
 size_t verdict_record(struct stats_file *const *records, size_t count) {
@@ -307,8 +274,6 @@ static struct verdict verdict_of_run(const struct tally *tally, size_t others) {
     struct text note = TEXT_IN(verdict.note), most = TEXT_IN(verdict.most);
     if (verdict.kind == VERDICT_NONE)
         text_copy(verdict.what, sizeof verdict.what, "No process used CUDA.");
-    else if (verdict.kind == VERDICT_UNKNOWN)
-        say_unknown(&verdict, tally);
     else if (verdict.kind == VERDICT_OOM)
         explain_oom(&verdict, tally, &note);
     else

@@ -116,21 +116,10 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     struct vramgc_refusal *refusal = &thread->oom.refusal;
     if (thread->oom.state != OOM_ASKED_AGAIN || thread->oom.of_page != of_page)
         return false;
-    refusal->free_bytes = now->free_bytes;
-    refusal->idle_bytes = now->idle_bytes;
-    refusal->holes = now->holes;
-    refusal->hole_bytes = now->hole_bytes;
-    refusal->largest_hole_bytes = now->largest_hole_bytes;
-    refusal->allocated_bytes = now->allocated_bytes;
-    refusal->reserved_bytes = now->reserved_bytes;
-    refusal->held_bytes = now->held_bytes;
-    refusal->other_bytes = now->other_bytes;
-    refusal->step_bytes = now->step_bytes;
-    refusal->library = now->library;
-    refusal->kept_bytes = now->kept_bytes;
-    refusal->total_bytes = now->total_bytes;
-    refusal->limited_bytes = now->limited_bytes;
-    refusal->cause = now->cause;
+    struct vramgc_refusal first = *refusal;
+    *refusal = *now;
+    refusal->sequence = first.sequence;
+    refusal->time_ns = first.time_ns;
     store_refusal_again(refusal);
     return true;
 }

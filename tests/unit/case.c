@@ -84,6 +84,8 @@ static const struct {
       {"held-now", offsetof(struct vramgc_file, devices[0].stats.held_bytes.current)},
       {"live-now", offsetof(struct vramgc_file, devices[0].stats.live_bytes.current)},
       {"used-now", offsetof(struct vramgc_file, devices[0].stats.used_bytes.current)},
+      {"others-held", offsetof(struct vramgc_file, devices[0].stats.other_bytes.peak)},
+      {"reserved-peak", offsetof(struct vramgc_file, devices[0].stats.reserved_bytes.peak)},
       {"others-peak", offsetof(struct vramgc_file, devices[0].stats.others_bytes.peak)},
       {"waste", offsetof(struct vramgc_file, devices[0].stats.page_waste_bytes.peak)},
       {"locked-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_bytes.peak)},
@@ -409,6 +411,8 @@ static bool set_alone(struct program *program, const char *word) {
         }
     if (strcmp(word, "rested") == 0)
         add_job(program, 60 * SECOND_NS, 1000 * MIB);
+    else if (strcmp(word, "two-cards") == 0)
+        program->file->device_count = 2;
     else if (strcmp(word, "conf-of-environment") == 0)
         strcpy(program->file->alloc_conf_why, "the environment's choice");
     else if (strcmp(word, "looked") == 0)
