@@ -143,43 +143,6 @@ static void add_text_encoder(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "work", work);
 }
 
-static void add_webui(struct facts *facts, const struct oom *oom) {
-    const struct vramgc_file *file = oom->record->file;
-    const struct webui *webui = webui_of(file);
-    char words[120];
-    struct text text = TEXT_IN(words);
-    webui_say_pins_less(&text, file);
-    fact_word(facts, "pin less", words);
-    fact_word(facts, "offload", webui_offload(file));
-    fact_word(facts, "tiles", asked_in(oom, "VAE") ? webui->tiles : NULL);
-    fact_word(facts, "device option", webui->device);
-    fact_word(facts, "limit",
-              webui->limit ? webui->limit : "torch.cuda.set_per_process_memory_fraction");
-    fact_word(facts, "no pool",
-              webui->no_pool ? webui->no_pool
-                             : "Take backend:cudaMallocAsync out of PYTORCH_ALLOC_CONF");
-}
-
-static void add_asker(struct facts *facts, const struct oom *oom) {
-    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
-    const char *backtrace = stats_file_setting(oom->record, "backtrace");
-    bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
-    fact_if(facts, oom->refusal->reported == VRAMGC_WENT_ON, WENT_ON);
-    fact_if(facts, oom->of_pytorch, PYTORCH);
-    fact_if(facts, foreign, NO_CACHE);
-    fact_if(facts, foreign || (!oom->of_pytorch && oom->cause != VRAMGC_CAUSE_PROCESS), FOREIGN);
-    fact_if(facts, oom->of_aimdo, AIMDO);
-    fact_if(facts, oom->load.site || asked_in(oom, "model move"), LOADS); /* not at an image */
-    fact_word(facts, "asker", site ? who_short_name(site).text : NULL);
-    fact_word(facts, "teller",
-              backtrace && strcmp(backtrace, "0") != 0 ? "`vramgc report --open`"
-                                                       : "--backtrace 8");
-    const char *library = library_name(oom->record->file, oom->refusal->library);
-    bool uncached = foreign && library && strstr(library, "libc10_cuda");
-    fact_word(facts, "uncached", uncached ? "PYTORCH_NO_CUDA_MEMORY_CACHING" : NULL);
-    fact_word(facts, "library", library);
-}
-
 static void add_part(struct facts *facts, const char *who, const char *amount,
                      const struct oom_part *part) {
     if (!part->site)
@@ -250,12 +213,9 @@ static void add_growth(struct facts *facts, const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     char words[320];
     struct text text = TEXT_IN(words);
-    fact_if(facts, oom->growth.grows || oom->refusal->recorded, GROWS);
     growth_say(&text, file, oom->device, &oom->growth);
     fact_word(facts, "growth", words);
     add_backward(facts, oom);
-    fact_word(facts, "LoRA", growers_load(file, oom->device, 0, true) ? "LoRA" : NULL);
-    fact_word(facts, "recorder", oom->refusal->recorded ? "PyTorch" : NULL);
     if (!oom->pile)
         return;
     const struct vramgc_site *site = &file->sites[oom->pile->site];
@@ -273,45 +233,41 @@ static const char *name_of_limit(const struct vramgc_limits *limits) {
                                : "VRAMGC_HEADROOM or VRAMGC_CAP";
 }
 
-static void add_bytes(struct facts *facts, const struct oom *oom) {
+/* As the line of the sum shows both: with idle bytes beside live ones in a page. */
+static struct figure free_or_idle(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
-    fact_bytes(facts, "request", r->request_bytes);
-    fact_bytes(facts, "free", r->free_bytes);
-    fact_bytes(facts, "idle", r->idle_bytes);
-    fact_bytes(facts, "held", r->held_bytes);
-    fact_bytes(facts, "kept", oom->kept_bytes);
-    fact_bytes(facts, "reserved", r->limited_bytes);
-    fact_word(facts, "setting", name_of_limit(&oom->record->file->limits));
-    fact_some(facts, r->cause == VRAMGC_CAUSE_HOST ? "host" : "card", r->total_bytes);
-    fact_some(facts, "lacking", oom->lacking_bytes);
-    fact_some(facts, "stayed", oom->stayed_bytes);
-    fact_if(facts, oom->stayed_bytes, STAYED);
-    /* As the line of the sum shows both: with idle bytes beside live ones in a page. */
-    fact_word(facts, "free or idle",
-              (oom->sum.known ? show_sum(oom->sum.free_bytes, oom->sum.idle_bytes)
-                              : show_sum(r->free_bytes, r->idle_bytes))
-                  .text);
+    return oom->sum.known ? show_sum(oom->sum.free_bytes, oom->sum.idle_bytes)
+                          : show_sum(r->free_bytes, r->idle_bytes);
+}
+
+static void add_rows(struct facts *facts, const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    const struct vramgc_file *file = oom->record->file;
+    const struct webui *webui = webui_of(file);
+    const struct vramgc_site *site = who_asked(file, r);
+    const char *backtrace = stats_file_setting(oom->record, "backtrace"),
+               *library = library_name(file, r->library);
+    bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
+#define HOLDS(fact, condition) fact_if(facts, condition, fact);
+#define BYTES(name, bytes)     fact_bytes(facts, name, bytes);
+#define SOME(name, bytes)      fact_some(facts, name, bytes);
+#define WORD(name, text)       fact_word(facts, name, text);
+#include "judge/oom_facts.def"
 }
 
 void facts_of_oom(struct facts *facts, const struct oom *oom) {
-    uint64_t wanted = minus_u64(oom->refusal->request_bytes, oom->sum.free_bytes);
+    char words[120];
+    struct text text = TEXT_IN(words);
     facts_begin(facts, 1u << oom->cause);
     facts_of_program(facts, oom->record);
-    fact_if(facts, oom->record->file->driver_pool, DRIVER_POOL);
-    fact_if(facts, oom->refusal->cause == VRAMGC_CAUSE_FRAGMENTED, IN_PIECES);
-    fact_if(facts,
-            oom->record->file->process.captures > 0 && oom->sum.idle_bytes >= max_u64(wanted, 1),
-            GRAPHS_WOULD_DO);
-    add_bytes(facts, oom);
+    webui_say_pins_less(&text, oom->record->file);
+    fact_word(facts, "pin less", words);
+    add_rows(facts, oom);
     add_neighbours(facts, oom);
-    add_asker(facts, oom);
-    fact_some(facts, "earlier", oom->earlier_bytes);
     add_part(facts, "loader", "loaded", &oom->load);
-    fact_word(facts, "as much", oom->failed.site && oom->retried ? "as much" : NULL);
     add_part(facts, "failer", "failed", &oom->failed);
     add_part(facts, "leaver", "remained", &oom->left);
     facts_of_ram(facts, oom->record->file);
-    add_webui(facts, oom);
     add_text_encoder(facts, oom);
     add_growth(facts, oom);
     add_spill(facts, oom);
