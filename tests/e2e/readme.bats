@@ -90,6 +90,20 @@ follow() {
     done <pictures
 }
 
+@test "README: each figure of its table is one of FIGURES.md, in GiB" {
+    run python3 - "$top" <<'PYTHON'
+import pathlib, re, sys
+top = pathlib.Path(sys.argv[1])
+known = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,.]*\d|\d", (top / "tests/lab/FIGURES.md").read_text())}
+known = {f"{number:g}" for number in known} | {f"{number / 1024:.1f}" for number in known}
+rows = re.findall(r"^\| (?:A1111|Forge|SD\.Next|ComfyUI|InvokeAI|diffusers) .*", (top / "README.md").read_text(), re.M)
+told = [figure for row in rows for pair in re.findall(r"([\d.]+) → ([\d.]+)", row) for figure in pair]
+print(*(f"FIGURES.md has no {figure}" for figure in told if f"{float(figure):g}" not in known and figure not in known), end="")
+print("" if len(rows) == 6 and len(told) > 20 else "the table is another", end="")
+PYTHON
+    equal "$output" ''
+}
+
 @test "README: it is read in a few minutes" {
     [ "$(wc -w <"$top/README.md")" -le 900 ]
 }

@@ -50,10 +50,12 @@ function whoSeries(view, byFunction) {
     const sum = values => values.reduce((all, value) => all + value, 0), whole = sum(list.map(group => sum(group.values)));
     list.sort((a, b) => b.most - a.most);
     let drawnBytes = 0;
-    const more = list.splice(Math.max(WHO_LEAST, list.findIndex(group => (drawnBytes += sum(group.values)) >= WHO_PART * whole) + 1)).length;
+    const enough = Math.max(WHO_LEAST, list.findIndex(group => (drawnBytes += sum(group.values)) >= WHO_PART * whole) + 1);
+    const seen = list.filter(group => group.most >= Math.max(...view.samples.allocated_bytes) / 100).length;
+    const more = list.splice(Math.min(enough, seen)).length;
     list.sort((a, b) => unrest(a) - unrest(b));
     const rest = times.map((ns, i) => Math.max(0, view.samples.allocated_bytes[i] - list.reduce((sum, g) => sum + g.values[i], 0)));
-    return {times, known: owners.map(list => list !== null), list: paler([...list, {name: "all else" + (more ? ", " + count(more) + " functions among it" : ""), values: rest, colour: "rest"}])};
+    return {times, known: owners.map(list => list !== null), list: paler([...list, {name: "all else" + (more ? ", " + count(more) + (more === 1 ? " function" : " functions") + " among it" : ""), values: rest, colour: "rest"}])};
 }
 
 /* Where it does not, all would be one grey area by phase. */
