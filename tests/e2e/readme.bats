@@ -94,7 +94,7 @@ follow() {
     run python3 - "$top" <<'PYTHON'
 import pathlib, re, sys
 top = pathlib.Path(sys.argv[1])
-known = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,.]*\d|\d", (top / "tests/lab/FIGURES.md").read_text())}
+known = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", (top / "tests/lab/FIGURES.md").read_text())}
 known = {f"{number:g}" for number in known} | {f"{number / 1024:.1f}" for number in known}
 rows = re.findall(r"^\| (?:A1111|Forge|SD\.Next|ComfyUI|InvokeAI|diffusers) .*", (top / "README.md").read_text(), re.M)
 told = [figure for row in rows for pair in re.findall(r"([\d.]+) → ([\d.]+)", row) for figure in pair]
