@@ -273,6 +273,39 @@ static struct records find_ended(void) {
     return find_run_files();
 }
 
+/* What would have helped is in the report then. A long record takes too long for this place:
+ * `vramgc whatif` by hand has time. */
+static void ask_whatif(const char *path) {
+    enum { PATIENCE_S = 30 };
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        int nothing = open("/dev/null", O_RDWR);
+        for (int standard = 0; standard <= 2; standard++)
+            dup2(nothing, standard);
+        setsid();
+        execl("/proc/self/exe", "vramgc", "whatif", path, (char *)NULL);
+        _exit(STATUS_OURS);
+    }
+    uint64_t until_ns = clock_ns() + PATIENCE_S * SECOND_NS;
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+        if (clock_ns() > until_ns)
+            kill(-child, SIGKILL);
+        sleep_ns(20 * MILLISECOND_NS);
+    }
+}
+
+static void ask_whatif_of(const struct records *files) {
+    for (size_t i = 0; run.options.record && i < files->count; i++) {
+        const struct vramgc_file *file = files->list[i]->file;
+        uint64_t ooms = 0;
+        for (size_t j = 0; j < file->device_count; j++)
+            ooms += file->devices[j].stats.ooms;
+        if (ooms)
+            ask_whatif(files->list[i]->path);
+    }
+}
+
 static void tell_run(void) {
     struct records files = find_ended();
     const struct launch_facts facts = {.run_id = run.run_id,
@@ -280,6 +313,7 @@ static void tell_run(void) {
                                        .wait_status = run.launch.wait_status,
                                        .interrupted = run.launch.interrupted,
                                        .elapsed_ns = run.launch.elapsed_ns};
+    ask_whatif_of(&files);
     if (run.json)
         write_run_json(&files, &facts);
     if (run.no_summary)

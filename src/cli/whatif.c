@@ -53,10 +53,9 @@ static const struct {
     {"lowvram", "vramgc --mode flush --lowvram", "flush+lowvram"},
 };
 
-static void whatif_add(struct whatif *whatif, const char *setting) {
-    if (whatif->count == WHATIF_ROWS)
-        return;
-    struct whatif_row row = {.mode = "off"};
+/* Its row, which is added where there is none. */
+static struct whatif_row *whatif_add(struct whatif *whatif, const char *setting) {
+    struct whatif_row row = {.mode = "off"}, *same = whatif->rows;
     text_copy(row.conf, sizeof row.conf, setting);
     text_copy(row.label, sizeof row.label, *setting ? setting : "PyTorch's default");
     for (size_t i = 0; i < ARRAY_LENGTH(modes); i++)
@@ -65,10 +64,11 @@ static void whatif_add(struct whatif *whatif, const char *setting) {
             text_copy(row.mode, sizeof row.mode, modes[i].mode);
             row.conf[0] = 0;
         }
-    for (size_t i = 0; i < whatif->count; i++)
-        if (strcmp(whatif->rows[i].label, row.label) == 0)
-            return;
-    whatif->rows[whatif->count++] = row;
+    while (same < whatif->rows + whatif->count && strcmp(same->label, row.label) != 0)
+        same++;
+    if (same == whatif->rows + whatif->count)
+        whatif->rows[whatif->count++] = row;
+    return same;
 }
 
 static void whatif_add_usual(struct whatif *whatif) {
@@ -90,20 +90,7 @@ static void whatif_add_run(struct whatif *whatif, const struct stats_file *recor
     bool acts = strcmp(file->mode, "flush") == 0 || strcmp(file->mode, "compact") == 0;
     bool low = acts && stats_file_setting_is(record, "lowvram", "1");
     const char *setting = low ? "lowvram" : acts ? file->mode : file->alloc_conf;
-    char label[sizeof whatif->rows[0].label];
-    size_t before = whatif->count;
-    whatif_add(whatif, setting);
-    text_copy(label, sizeof label, *setting ? setting : "PyTorch's default");
-    for (size_t i = 0; i < ARRAY_LENGTH(modes); i++)
-        if (strcmp(setting, modes[i].typed) == 0)
-            text_copy(label, sizeof label, modes[i].label);
-    for (size_t i = 0; i < whatif->count; i++)
-        whatif->rows[i].of_run = strcmp(whatif->rows[i].label, label) == 0;
-    if (whatif->count > before && before > 0) { /* it stands first */
-        struct whatif_row of_run = whatif->rows[before];
-        memmove(whatif->rows + 1, whatif->rows, before * sizeof *whatif->rows);
-        whatif->rows[0] = of_run;
-    }
+    whatif_add(whatif, setting)->of_run = true;
 }
 
 /* ---- the process ---- */
@@ -126,6 +113,7 @@ static void packages_of(const struct recording *recording, char *out, size_t cap
     *(end ? end : out) = 0;
 }
 
+/* A file without a name, which Python reads at its own pace: a pipe might have to wait for it. */
 static bool steps_to_read(const struct recording *recording, int *fd) {
     size_t bytes = recording->count * sizeof *recording->steps, done = 0;
     *fd = memfd_create("vramgc-steps", MFD_CLOEXEC);
@@ -264,26 +252,24 @@ static struct {
     struct whatif whatif;
 } request;
 
-static bool take_card(const char *text, size_t length) {
-    char one[64];
-    struct text copy = TEXT_IN(one);
-    text_format(&copy, "%.*s", (int)min_u64(length, 60), text);
+static bool take_card(const char *text) {
     bool fits = request.card_count < MOST_CARDS &&
-                parse_size(one, &request.cards[request.card_count]) &&
+                parse_size(text, &request.cards[request.card_count]) &&
                 request.cards[request.card_count] > 0;
     request.card_count += fits;
     if (!fits)
-        complain("--card: '%s' is not a size such as 8GiB, or there are more than %d", one,
+        complain("--card: '%s' is not a size such as 8GiB, or there are more than %d", text,
                  MOST_CARDS);
     return fits;
 }
 
 static bool take_cards(const struct args *args) {
-    for (const char *at = args->value; *at;
-         at += at[strcspn(at, ",")] ? strcspn(at, ",") + 1 : strcspn(at, ","))
-        if (!take_card(at, strcspn(at, ",")))
+    char list[256], *rest = list;
+    text_copy(list, sizeof list, args->value);
+    for (const char *one = strsep(&rest, ","); one; one = strsep(&rest, ","))
+        if (!take_card(one))
             return false;
-    return request.card_count > 0;
+    return true;
 }
 
 static bool take_setting(const struct args *args) {
@@ -326,6 +312,7 @@ static void write_heading(const struct stats_file *record, const struct recordin
     summary_wrapped_at(stdout, 0, "", line);
 }
 
+/* A cell for each --card: the answer, and by how much. */
 static void write_cards(const struct whatif_row *row) {
     for (size_t i = 0; i < request.card_count; i++) {
         char cell[48];
@@ -427,12 +414,29 @@ static void write_json(const struct recording *recording) {
 
 /* ---- the command ---- */
 
+/* Of the processes of a run, the first that has a record: a web UI's helpers use the card, too, but
+ * start later. Without any the first one of all, so that the complaint has a name to tell.
+ */
 static const struct stats_file *recorded_of(const struct records *records) {
     const struct stats_file *found = records->count ? records->list[0] : NULL;
     for (size_t i = records->count; i > 0; i--)
         if (recording_exists(records->list[i - 1]))
             found = records->list[i - 1];
     return found;
+}
+
+/* For the report of a run that was out of memory (read/block_files.h). */
+static void keep_answers(const struct stats_file *record) {
+    struct whatif_answer answers[WHATIF_ROWS];
+    size_t count = 0;
+    for (size_t i = 0; i < request.whatif.count; i++) {
+        const struct whatif_row *row = &request.whatif.rows[i];
+        struct whatif_answer *answer = &answers[count];
+        *answer = (struct whatif_answer){.card_bytes = row->card_bytes, .of_run = row->of_run};
+        text_copy(answer->setting, sizeof answer->setting, row->label);
+        count += row->known;
+    }
+    whatif_answers_keep(record, answers, count);
 }
 
 static int answer(const struct stats_file *record) {
@@ -446,6 +450,8 @@ static int answer(const struct stats_file *record) {
         whatif_add_usual(&request.whatif);
     whatif_add_run(&request.whatif, record);
     bool fine = whatif_replay(&request.whatif, record, &recording, request.python);
+    if (fine)
+        keep_answers(record);
     if (fine && request.json) {
         write_json(&recording);
     } else if (fine) {

@@ -4,6 +4,7 @@
 #include "judge/tally.h"
 #include "judge/webui.h"
 #include "judge/who.h"
+#include "read/block_files.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"
@@ -255,6 +256,21 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
 #include "judge/oom_facts.def"
 }
 
+/* Others may have come since the program began: what they had more at their most is not there. */
+static void add_whatif(struct facts *facts, const struct oom *oom) {
+    uint64_t least = UINT64_MAX, most = 0, left;
+    struct whatif_answer best;
+    for (size_t i = 0; i < oom->device->sample_count; i++) {
+        least = min_u64(least, oom->device->samples[i].others_bytes);
+        most = max_u64(most, oom->device->samples[i].others_bytes);
+    }
+    uint64_t card_bytes = minus_u64(oom->device->total_bytes, minus_u64(most, least));
+    if (!whatif_answers_best(oom->record, card_bytes, &best, &left))
+        return;
+    fact_word(facts, "fitting", best.setting);
+    fact_bytes(facts, "to spare", left);
+}
+
 void facts_of_oom(struct facts *facts, const struct oom *oom) {
     char words[120];
     struct text text = TEXT_IN(words);
@@ -272,4 +288,5 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_growth(facts, oom);
     add_spill(facts, oom);
     add_other_card(facts, oom);
+    add_whatif(facts, oom);
 }

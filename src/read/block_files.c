@@ -6,6 +6,7 @@
 #include "vramgc.h"
 
 #include "base/base.h"
+#include "base/clean_text.h"
 #include "base/hashmap.h"
 
 #include <stdio.h>
@@ -105,17 +106,17 @@ struct reading {
     bool no_memory;
 };
 
-static FILE *open_recording(const struct stats_file *record) {
+static FILE *open_beside(const struct stats_file *record, const char *ending, const char *how) {
     char *path = NULL;
-    if (asprintf(&path, "%s.blocks", record->path) < 0)
+    if (!record->path || asprintf(&path, "%s.%s", record->path, ending) < 0)
         return NULL;
-    FILE *stream = fopen(path, "re");
+    FILE *stream = fopen(path, how);
     free(path);
     return stream;
 }
 
 bool recording_exists(const struct stats_file *record) {
-    FILE *stream = open_recording(record);
+    FILE *stream = open_beside(record, "blocks", "re");
     if (stream)
         fclose(stream);
     return stream;
@@ -246,8 +247,6 @@ static void read_words(struct reading *reading, const uint64_t *words, uint64_t 
             read_note(reading, words[i]);
         else if (kind != VRAMGC_WORD_LIVE || first)
             read_block(reading, words[i]);
-        if (first && kind == VRAMGC_WORD_LIVE)
-            reading->out->first_live++;
     }
 }
 
@@ -279,7 +278,7 @@ bool recording_load(const struct stats_file *record, struct recording *out, char
                     size_t capacity) {
     struct vramgc_recording head = {0};
     struct halves halves = {0};
-    FILE *stream = open_recording(record);
+    FILE *stream = open_beside(record, "blocks", "re");
     *out = (struct recording){0};
     if (!stream) {
         snprintf(error, capacity, "%s has no record of its blocks: `vramgc run --record` makes one",
@@ -305,4 +304,46 @@ bool recording_load(const struct stats_file *record, struct recording *out, char
 void recording_free(struct recording *recording) {
     free(recording->steps);
     recording->steps = NULL;
+}
+
+/* ---- answers: a line each: 1 (of the run) or 0, bytes, setting ---- */
+
+void whatif_answers_keep(const struct stats_file *record, const struct whatif_answer *answers,
+                         size_t count) {
+    FILE *stream = open_beside(record, "whatif", "we");
+    for (size_t i = 0; stream && i < count; i++)
+        fprintf(stream, "%d %llu %s\n", answers[i].of_run,
+                (unsigned long long)answers[i].card_bytes, answers[i].setting);
+    if (stream)
+        fclose(stream);
+}
+
+/* PyTorch's expandable segments, which need no more than a variable, before all else. */
+static bool is_better(const struct whatif_answer *answer, const struct whatif_answer *best) {
+    bool plain = strcmp(best->setting, "expandable_segments:True") == 0;
+    return !best->card_bytes || strcmp(answer->setting, "expandable_segments:True") == 0 ||
+           (!plain && answer->card_bytes < best->card_bytes);
+}
+
+bool whatif_answers_best(const struct stats_file *record, uint64_t card_bytes,
+                         struct whatif_answer *best, uint64_t *left_bytes) {
+    const uint64_t margin = 32 << 20; /* as far as answers are from the truth, twice */
+    FILE *stream = open_beside(record, "whatif", "re");
+    struct whatif_answer answer = {0};
+    unsigned long long bytes;
+    int of_run;
+    bool own_does = false;
+    *best = (struct whatif_answer){0};
+    while (stream && fscanf(stream, "%d %llu %127[^\n]", &of_run, &bytes, answer.setting) == 3) {
+        bool does = bytes > 0 && bytes <= minus_u64(card_bytes, margin);
+        answer.card_bytes = bytes;
+        own_does = own_does || (of_run && does);
+        if (does && is_better(&answer, best))
+            *best = answer;
+    }
+    if (stream)
+        fclose(stream);
+    clean_text(best->setting, sizeof best->setting);
+    *left_bytes = minus_u64(card_bytes, best->card_bytes);
+    return best->card_bytes && !own_does;
 }

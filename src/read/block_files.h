@@ -58,7 +58,6 @@ struct recording {
     uint64_t live_bytes;   /* the most that was live */
     uint64_t wanted_bytes; /* the latest request for which there was no memory; 0: none */
     uint64_t unmatched;    /* frees of blocks that nobody had */
-    uint64_t first_live;   /* blocks that were there before the first event */
     bool other_devices, incomplete;
     unsigned device;
     char allocator[sizeof((struct vramgc_recording *)0)->allocator];
@@ -71,3 +70,20 @@ bool recording_load(const struct stats_file *record, struct recording *out, char
 void recording_free(struct recording *recording);
 
 bool recording_exists(const struct stats_file *record);
+
+/* ---- what `vramgc whatif` has found out, in STATISTICS FILE.whatif ---- */
+
+struct whatif_answer {
+    char setting[128];
+    uint64_t card_bytes; /* the smallest on which the blocks fit */
+    bool of_run;
+};
+
+/* Where they cannot be kept nothing is said. */
+void whatif_answers_keep(const struct stats_file *record, const struct whatif_answer *answers,
+                         size_t count);
+
+/* With which setting the run would have fitted on its own card, and what would have been left.
+ * False: with none; or that is not known; or the run's own would do: so much for the answers. */
+bool whatif_answers_best(const struct stats_file *record, uint64_t card_bytes,
+                         struct whatif_answer *best, uint64_t *left_bytes);

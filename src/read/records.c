@@ -153,6 +153,7 @@ static void remove_with_all(const char *path) {
     remove_beside(path, "pickle");
     remove_beside(path, "html");
     remove_beside(path, "blocks");
+    remove_beside(path, "whatif");
     for (int i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         snprintf(map, sizeof map, "oom%d", i);
         remove_beside(path, map);

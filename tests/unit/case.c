@@ -371,15 +371,20 @@ static const struct {
     const char *name;
     void (*set)(struct program *program, const char *value);
 } of_their_own[] = {
-    {"short", set_short_peak}, {"got", set_giver},        {"worker", set_worker},
-    {"hook", set_hook},        {"library", set_library},  {"phase", set_phase},
-    {"mover", set_site_file},  {"theirs", give_to},       {"load", load_by},
-    {"failed", fail_before},   {"left", leave_after},     {"pile", pile_up},
-    {"process", add_process},  {"card", set_other_card},  {"grows", grow},
-    {"jobs", leave},           {"host-grows", grow_host}, {"moves", move_models},
-    {"backward", go_back},     {"reclaim", reclaim},      {"killed", kill_program},
-    {"lack", set_lack},        {"mode", set_mode},        {"command", set_command},
-    {"conf", set_conf},        {"torch", set_torch},      {"reported", set_reported},
+    {"short", set_short_peak}, {"got", set_giver},
+    {"worker", set_worker},    {"hook", set_hook},
+    {"library", set_library},  {"phase", set_phase},
+    {"mover", set_site_file},  {"theirs", give_to},
+    {"load", load_by},         {"failed", fail_before},
+    {"left", leave_after},     {"pile", pile_up},
+    {"process", add_process},  {"card", set_other_card},
+    {"grows", grow},           {"jobs", leave},
+    {"host-grows", grow_host}, {"moves", move_models},
+    {"backward", go_back},     {"reclaim", reclaim},
+    {"killed", kill_program},  {"lack", set_lack},
+    {"mode", set_mode},        {"command", set_command},
+    {"conf", set_conf},        {"torch", set_torch},
+    {"whatif", set_whatif},    {"reported", set_reported},
 };
 
 static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};

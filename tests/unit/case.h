@@ -4,7 +4,10 @@
 #ifndef CASE_H
 #define CASE_H
 
+#include "read/block_files.h"
 #include "read/stats_file.h"
+
+#include <stdlib.h>
 
 struct program {
     struct vramgc_file *file;
@@ -13,6 +16,14 @@ struct program {
     struct vramgc_job jobs[40];
     struct vramgc_action action;
 };
+
+/* Beside it `vramgc whatif` has left that a card of so many MiB does with expandable segments. */
+static inline void set_whatif(struct program *program, const char *mib) {
+    static char path[] = "build/unit/case";
+    struct whatif_answer answer = {"expandable_segments:True", strtoull(mib, NULL, 10) << 20, 0};
+    program->record.path = path;
+    whatif_answers_keep(&program->record, &answer, 1);
+}
 
 /* To be given back with case_free(). A word that is not known fails the test. */
 void case_make(struct program *program, const char *words);

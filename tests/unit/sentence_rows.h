@@ -268,6 +268,9 @@ static const struct row todos[] = {
     {"full unproven", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 600MiB may "
                               "let this request go on, slowly."},
     {"rounded unproven", "Make the image or the batch a little smaller."},
+    {"full whatif=8000",
+     SMALLER " With expandable_segments:True it would have fitted, 192 MiB to spare."},
+    {"full whatif=8170", SMALLER},
     {"full card=20000", SMALLER " Or use GPU 1, which has 19.5 GiB free: " ELSEWHERE "."},
     {"full card=20000:named command=ComfyUI/main.py",
      "Make image or batch smaller, or offload models (ComfyUI: --novram). Or use GPU 1, RTX 4090, "
