@@ -8,8 +8,8 @@
 #include "vramgc_format.h"
 
 /* Fills *file. Scenarios: plain, fragmented, full, two-devices, unknown, observe, compact, others,
- * hostile (every text unterminated, counts huge, numbers out of range). False: there is no such
- * scenario.
+ * hostile (every text unterminated, counts huge, numbers out of range), run:36000:40:1:oom
+ * (make_file_states.c). False: there is no such scenario.
  */
 bool make_file(struct vramgc_file *file, const char *scenario);
 

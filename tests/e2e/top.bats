@@ -599,6 +599,7 @@ called() {
         see ^ {12}40.0 MiB .* text encode: encode_prompt
         see ^ {19}-    1.6 GiB  VAE: _decode
         see ^ {11}.[ #^:]+. 8.0 GiB\$
+        see ^ {11}.[ #^:]*#\^+[ #^:]*.
         type \\x1b
         unseen mode flush
         see   up down choose
