@@ -294,9 +294,9 @@ static const struct row todos[] = {
     {"grows=100", KEPT},
     {"host-grows=100", "Do you keep results or previews in a list? Write them to disk. Is a model "
                        "loaded anew for each job? Delete the one before."},
-    {"host-grows=100:pinned", "Pin less, or find what keeps it."},
+    {"host-grows=100:pinned", "Lock less RAM, or find what keeps it."},
     {"host-grows=100:pinned command=ComfyUI/main.py",
-     "Pin less (--disable-pinned-memory), or find what keeps it."},
+     "Lock less RAM (--disable-pinned-memory), or find what keeps it."},
     {"host-grows=100 grows=100",
      KEPT " Do you keep results or previews in a list? Write them to disk. Is a model loaded anew "
           "for each job? Delete the one before."},
