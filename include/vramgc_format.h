@@ -364,6 +364,7 @@ struct vramgc_host {
     uint64_t counts_kills;          /* 1: the next is known */
     uint64_t oom_kills;             /* at the latest look */
     uint64_t lack;                  /* enum vramgc_lack, by the launcher */
+    struct vramgc_floors floors;    /* what it had, for each of the floors of the devices */
     uint64_t in_use_bytes;          /* of its allocator, as it last rested; 0: not known */
     char call[40];                  /* by which the allocator gave memory back; empty: never */
 };

@@ -52,6 +52,7 @@ enum { STOP_PATIENCE_MS = 2000 };
 struct look {
     uint64_t block_events;
     uint64_t changed_ns; /* when block_events was last seen to change */
+    uint64_t turns;      /* of live memory, then */
     bool unmeasured;     /* it has changed since the holes were measured */
     uint64_t measure_ns; /* not before this are holes measured again */
     uint64_t read_ns;    /* when free and total were last asked for */
@@ -110,6 +111,15 @@ static void keep_point(struct device *device, uint64_t top_bytes) {
     device_list_owners(device, settings_standards()->sample_ns);
 }
 
+/* What RAM the program has, once for each time that so much came and went on the device. */
+static void note_rounds(struct look *look, uint64_t turns) {
+    uint64_t bytes = look->turns < turns ? host_memory_own_bytes() : 0;
+    while (look->turns < turns) {
+        floors_add(&store_file()->host.floors, bytes);
+        look->turns++;
+    }
+}
+
 static void look_at_device(unsigned index, uint64_t now) {
     struct device *device = device_if_ready(index);
     if (!device)
@@ -121,6 +131,7 @@ static void look_at_device(unsigned index, uint64_t now) {
         look->block_events = events;
         look->changed_ns = self.changed_ns = now;
         look->unmeasured = true;
+        note_rounds(look, figure_get(&device->out->floors.turns));
         figure_set(&device->out->worked_ns, store_age_ns());
     }
     measure_if_changed(device, look);

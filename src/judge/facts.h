@@ -64,6 +64,7 @@ enum fact {
     ON_CARD = 1 << 12,
     IN_RAM = 1 << 13,
     PINNED = 1 << 14, /* most of that */
+    IN_JOB = 1 << 15, /* not from job to job */
 
     /* of a run */
     IMPOSSIBLE = 1 << 12,  /* compact was asked for what it cannot do */

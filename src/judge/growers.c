@@ -290,10 +290,11 @@ void growth_say(struct text *text, const struct vramgc_file *file,
  * HEAP_MAX_SIZE); four of these are no growth. */
 #define LEAST_HOST_BYTES (256 * MEBIBYTE)
 
-/* Of page-locked memory, which lies beside what is resident or in it, and of the rest. */
+/* Of page-locked memory, which lies beside what is resident or in it, and of the rest; from job to
+ * job, or in one. */
 struct host_growth {
     struct oom_growth growth;
-    bool pinned;
+    bool pinned, in_job;
 };
 
 /* A cache that is full by now has stayed the same since the last quarter began. */
@@ -314,12 +315,29 @@ static struct host_growth host_growth_of_jobs(const struct stats_file *record, b
     }
     struct oom_growth growth = growth_in(bytes, count);
     growth.grows = growth.grows && goes_on(bytes, count, &growth);
-    return (struct host_growth){growth, pinned};
+    return (struct host_growth){growth, pinned, false};
+}
+
+/* A step is a round of work on a device: so often memory came and went there. Weights that a loader
+ * brings to another type come and go, too. */
+static struct host_growth host_growth_in_job(const struct stats_file *record) {
+    const struct vramgc_file *file = record->file;
+    const struct vramgc_floors *floors = &file->host.floors;
+    uint64_t count = min_u64(floors->count, VRAMGC_MAX_FLOORS);
+    uint64_t latest = min_u64(file->latest_site, file->site_count);
+    struct oom_growth growth = growth_in(floors->bytes, count);
+    growth.steps *= max_u64(floors->merged, 1);
+    growth.grows = growth.grows && record->job_count < LEAST_TURNS &&
+                   goes_on(floors->bytes, count, &growth) &&
+                   rises_evenly(floors->bytes, count / 4, count) &&
+                   !(latest && site_loads(&file->sites[latest - 1]));
+    return (struct host_growth){growth, false, true};
 }
 
 static struct host_growth host_growth_of(const struct stats_file *record) {
     struct host_growth found = host_growth_of_jobs(record, true);
-    return found.growth.grows ? found : host_growth_of_jobs(record, false);
+    found = found.growth.grows ? found : host_growth_of_jobs(record, false);
+    return found.growth.grows ? found : host_growth_in_job(record);
 }
 
 bool record_grows(const struct stats_file *record) {
@@ -344,8 +362,8 @@ void facts_of_growth(struct facts *facts, const struct stats_file *record, bool 
     webui_say_pins_less(&text, record->file);
     if (!found.growth.grows)
         return;
-    fact_if(facts, true, IN_RAM | (found.pinned ? PINNED : 0));
+    fact_if(facts, true, IN_RAM | (found.pinned ? PINNED : 0) | (found.in_job ? IN_JOB : 0));
     fact_word(facts, "pin less", words);
     fact_bytes(facts, "in RAM", growth_bytes(&found.growth) / found.growth.steps);
-    fact_count(facts, "jobs", found.growth.steps);
+    fact_count(facts, found.in_job ? "rounds" : "jobs", found.growth.steps);
 }

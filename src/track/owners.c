@@ -15,7 +15,7 @@ static void halve(struct vramgc_floors *out) {
     figure_set(&out->merged, out->merged * 2);
 }
 
-static void add_floor(struct vramgc_floors *out, uint64_t bytes) {
+void floors_add(struct vramgc_floors *out, uint64_t bytes) {
     if (!out->merged)
         figure_set(&out->merged, 1);
     uint64_t place = out->turns % out->merged;
@@ -34,7 +34,7 @@ static void add_floor(struct vramgc_floors *out, uint64_t bytes) {
 }
 
 void growth_floor(struct growth *growth, struct vramgc_floors *out) {
-    add_floor(out, growth->lowest_bytes);
+    floors_add(out, growth->lowest_bytes);
     growth->freed_bytes = 0;
 }
 

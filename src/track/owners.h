@@ -19,6 +19,7 @@ struct growth {
     uint64_t lowest_bytes; /* while so much was freed */
 };
 
+void floors_add(struct vramgc_floors *out, uint64_t bytes);
 void growth_floor(struct growth *growth, struct vramgc_floors *out);
 
 /* When so much has been freed, the lowest meanwhile is a floor. All together, not at a time: a loop

@@ -349,6 +349,12 @@ class WholePyTorch(unittest.TestCase):
         run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
         self.check(run, ["LoRAs", "a load", "another load", "a failed try", "what it leaves", "requests", "gradients"])
 
+    def test_what_one_job_keeps_in_ram_is_told(self):
+        for mode in "flush", "compact":
+            with self.subTest(mode):
+                run = Run("chunks.py", sim=("--mem", "2GiB"), VRAMGC_MODE=mode, REPORT_COMMAND=str(ROOT / "build/vramgc"))
+                self.check(run, ["in one job"])
+
     def test_what_autograd_made_is_told(self):
         for mode in "flush", "compact":
             with self.subTest(mode):

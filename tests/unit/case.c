@@ -201,16 +201,13 @@ static void add_adapter(struct program *program) {
 
 /* COUNT:MiB: autograd made as many of that size, in all, and they are what stays. */
 static void go_back(struct program *program, const char *value) {
-    struct vramgc_owners *owners = &card(program)->owners_at_oom;
+    struct vramgc_owner *owner = card(program)->owners_at_oom.list;
     add_adapter(program);
-    text_copy(program->file->sites[1].file, 64, "k/train.py");
-    text_copy(program->file->sites[1].phase, 24, "backward");
     name_other_site(program, "step");
-    owners->count = 1;
-    owners->list[0] =
-        (struct vramgc_owner){.site = 1,
-                              .blocks = strtoull(value, NULL, 10),
-                              .bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB};
+    text_copy(program->file->sites[1].phase, 24, "backward");
+    card(program)->owners_at_oom.count = owner->site = 1;
+    owner->blocks = strtoull(value, NULL, 10);
+    owner->bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
 }
 
 static void add_job(struct program *program, uint64_t time_ns, uint64_t live_bytes) {
@@ -303,29 +300,36 @@ static void leave(struct program *program, const char *value) {
     }
 }
 
-/* COUNT:MiB: so many jobs, each of which moved models of that size; :varied, the last more;
- * :stay, and leaves them. */
+/* COUNT:MiB: so many jobs moved models of that size; :varied, the last more; :stay, for good. */
 static void move_models(struct program *program, const char *value) {
-    uint64_t count = strtoull(value, NULL, 10);
+    uint64_t count = strtoull(value, NULL, 10), last = strstr(value, ":varied") ? count : 0;
     uint64_t moved = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 1; i <= count; i++) {
         add_job(program, i * SECOND_NS, strstr(value, ":stay") ? moved : 100 * MIB);
-        program->jobs[i].number = i + 1;
-        program->jobs[i].moved_bytes = moved;
-        program->jobs[i].peak_live_bytes =
-            strstr(value, ":varied") && i + 1 == count ? 3900 * MIB : 3000 * MIB;
+        program->jobs[i - 1].number = i;
+        program->jobs[i - 1].moved_bytes = moved;
+        program->jobs[i - 1].peak_live_bytes = (i == last ? 3900 : 3000) * MIB;
     }
 }
 
 /* By so much a job, of the host's memory; :pinned, page-locked. */
 static void grow_host(struct program *program, const char *step) {
     for (size_t i = 0; i < 40; i++) {
-        uint64_t bytes = (1000 + i * strtoull(step, NULL, 10)) * MIB;
-        program->jobs[i] = (struct vramgc_job){.sequence = i + 1, .time_ns = i * SECOND_NS};
-        *(strstr(step, ":pinned") ? &program->jobs[i].pinned_bytes : &program->jobs[i].host_bytes) =
-            bytes;
-        program->record.jobs[program->record.job_count++] = &program->jobs[i];
+        struct vramgc_job *job = &program->jobs[i];
+        add_job(program, i * SECOND_NS, 0);
+        *(strstr(step, ":pinned") ? &job->pinned_bytes : &job->host_bytes) =
+            (1000 + i * strtoull(step, NULL, 10)) * MIB;
     }
+}
+
+/* By so much a round of work, of RAM, in one job; :load, of a function that loads. */
+static void grow_in_job(struct program *program, const char *step) {
+    struct vramgc_floors *floors = &program->file->host.floors;
+    floors->merged = 2;
+    for (; floors->count < 40; floors->count++)
+        floors->bytes[floors->count] = (1000 + 2 * floors->count * strtoull(step, NULL, 10)) * MIB;
+    text_copy(program->file->sites[0].function, 64, strstr(step, ":load") ? "load" : "sample");
+    program->file->latest_site = 1;
 }
 
 /* One reclaim gave back so much. */
@@ -371,19 +375,15 @@ static const struct {
     const char *name;
     void (*set)(struct program *program, const char *value);
 } of_their_own[] = {
-    {"short", set_short_peak}, {"got", set_giver},
-    {"worker", set_worker},    {"hook", set_hook},
-    {"library", set_library},  {"phase", set_phase},
-    {"mover", set_site_file},  {"theirs", give_to},
-    {"load", load_by},         {"failed", fail_before},
-    {"left", leave_after},     {"pile", pile_up},
-    {"process", add_process},  {"card", set_other_card},
-    {"grows", grow},           {"jobs", leave},
-    {"host-grows", grow_host}, {"moves", move_models},
-    {"backward", go_back},     {"reclaim", reclaim},
-    {"killed", kill_program},  {"lack", set_lack},
-    {"mode", set_mode},        {"command", set_command},
-    {"conf", set_conf},        {"torch", set_torch},
+    {"short", set_short_peak}, {"got", set_giver},         {"worker", set_worker},
+    {"hook", set_hook},        {"library", set_library},   {"phase", set_phase},
+    {"mover", set_site_file},  {"theirs", give_to},        {"load", load_by},
+    {"failed", fail_before},   {"left", leave_after},      {"pile", pile_up},
+    {"process", add_process},  {"card", set_other_card},   {"grows", grow},
+    {"jobs", leave},           {"host-grows", grow_host},  {"moves", move_models},
+    {"backward", go_back},     {"job-grows", grow_in_job}, {"reclaim", reclaim},
+    {"killed", kill_program},  {"lack", set_lack},         {"mode", set_mode},
+    {"command", set_command},  {"conf", set_conf},         {"torch", set_torch},
     {"whatif", set_whatif},    {"reported", set_reported},
 };
 

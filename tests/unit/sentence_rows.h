@@ -294,6 +294,7 @@ static const struct row todos[] = {
     {"grows=100", KEPT},
     {"host-grows=100", "Do you keep results or previews in a list? Write them to disk. Is a model "
                        "loaded anew for each job? Delete the one before."},
+    {"job-grows=36", "Do you keep results in a list? Write each to disk as it comes."},
     {"host-grows=100:pinned", "Lock less RAM, or find what keeps it."},
     {"host-grows=100:pinned command=ComfyUI/main.py",
      "Lock less RAM (--disable-pinned-memory), or find what keeps it."},

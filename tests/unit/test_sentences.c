@@ -69,6 +69,12 @@ static const struct row whats[] = {
      "CRASHED at 1:40.000: SIGSEGV. No allocation had failed: 7.7 GiB "
      "held at the peak for 3.9 GiB of tensors."},
     {"grows=100", "Memory grows: +2.8 GiB, to 4.8 GiB. " FINE},
+    {"job-grows=36", "Host memory grows: +36.0 MiB a round of work on the card, 58 rounds. " FINE},
+    {"job-grows=36:load", FINE},
+    {"job-grows=1", FINE},
+    {"job-grows=36 jobs=500:0", "Host memory grows: +36.0 MiB a round of work on the card, 58 "
+                                "rounds. " FINE},
+    {"job-grows=36 moves=9:100", FINE},
     {"host-grows=100:pinned",
      "Host memory grows: +100 MiB a job, 29 jobs. It is page-locked. " FINE},
 };
