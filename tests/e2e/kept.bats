@@ -173,7 +173,7 @@ TABLE
 @test "run: what is too old or too much goes, with what lies beside it; what runs, and other files, stay" {
     now=$(date +%s)
     setup_kept $((now - 20 * 86400))
-    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0,html} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
+    touch "$XDG_STATE_HOME"/vramgc/vramgc-d.4.vramgc.{pickle,oom0,html,blocks,whatif} "$XDG_STATE_HOME/vramgc/GPU-1.proof"
     kept vramgc-f.6.vramgc $((now - 6000))
     VRAMGC_KEEP=0 "$vramgc" run --no-summary true
     equal "$("$vramgc" list --paths | wc -l)" 5

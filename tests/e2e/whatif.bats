@@ -94,21 +94,21 @@ stand_in() {
     [ "$status" = 1 ] && [ "$output" = "vramgc: whatif: a driver was loaded that is not the simulated one: nothing is done" ]
 }
 
-@test "an out-of-memory: the report says with which setting it would have fitted, and it does" {
+@test "an out-of-memory: the report says with which setting this request would have fitted, and it does" {
     run tests/on_card --mem 1600MiB -- build/vramgc run --mode observe --record --quiet -- "$python" tests/e2e/whatif_pieces.py
     words=$(tr -s ' \n' ' ' <<<"$output")
     echo "$words"
-    [[ $words =~ "With expandable_segments:True it would have fitted, "([0-9]+)" MiB to spare." ]]
+    [[ $words =~ "With expandable_segments:True this request would have fitted, "([0-9]+)" MiB to spare." ]]
     card=$((1600 - BASH_REMATCH[1]))
     VRAMGC_OUT='' PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True tests/on_card --mem $((card + 16))MiB -- "$python" tests/e2e/whatif_pieces.py
     # On one on which nothing would have done, nothing is said; nor without a record.
     rm "$VRAMGC_OUT"*
     run tests/on_card --mem 1GiB -- build/vramgc run --mode observe --record --quiet -- "$python" tests/e2e/whatif_pieces.py
-    [[ $output == *'OUT OF MEMORY'* && $output != *'it would have fitted'* ]]
+    [[ $output == *'OUT OF MEMORY'* && $output != *'would have fitted'* ]]
     [ -e "$VRAMGC_OUT.whatif" ]
     rm "$VRAMGC_OUT"*
     run tests/on_card --mem 1600MiB -- build/vramgc run --mode observe --quiet -- "$python" tests/e2e/whatif_pieces.py
-    [[ $output == *'OUT OF MEMORY'* && $output != *'it would have fitted'* && ! -e $VRAMGC_OUT.whatif ]]
+    [[ $output == *'OUT OF MEMORY'* && $output != *'would have fitted'* && ! -e $VRAMGC_OUT.whatif ]]
 }
 
 @test "of more events than it has room for the older ones go, and the blocks of then stay" {

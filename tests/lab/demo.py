@@ -1,5 +1,5 @@
 """What `make demo` shows: Stable Diffusion 1.5 without and with vramgc side by side, then Flux
-with a LoRA on a 24 GiB card.
+with a LoRA on a 24 GiB card, and which setting would have been enough for it.
 
 Each case is one `scripts/lab`, so that everything shown can be repeated by hand. Needs no
 package: started by scripts/demo with the system's Python."""
@@ -72,7 +72,7 @@ def command(case, on_gpu):
 
 def run(case, on_gpu):
     """The case's figures; its output goes to a log file."""
-    env = dict(os.environ)
+    env = dict(os.environ, VRAMGC_RECORD="1")
     if not (case.gpu and on_gpu):
         env.pop("PYTHON", None)  # the simulated device runs the environment of build/venv
     begin = time.monotonic()
@@ -159,6 +159,25 @@ def show_flux(results):
         say(textwrap.fill(verdict(case), 90, initial_indent=" " * 6, subsequent_indent=" " * 6))
 
 
+def show_whatif():
+    """Of the run that was out of memory: which card, which setting would have been enough. Its PyTorch has stand-ins for a wheel's
+    libraries."""
+    vendor = next((ROOT / "build" / "sim" / "vendor").iterdir())
+    settings = ("", "expandable_segments:True", "max_split_size_mb:128", "flush", "compact")
+    words = [word for setting in settings for word in ("--setting", setting)]
+    done = subprocess.run(
+        [str(ROOT / "build/vramgc"), "whatif", "--card", "24GiB", *words, str(file_of(FLUX_WITHOUT, "vramgc"))],
+        env=dict(os.environ, LD_LIBRARY_PATH=str(vendor)),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    say()
+    say("3. Which setting would have been enough for Flux with PyTorch's default? `vramgc whatif`, on no card:")
+    say()
+    say(textwrap.indent(done.stdout.rstrip(), "   "))
+
+
 def show_files():
     say()
     say(f"Reports: {', '.join(shown(file_of(case, 'vramgc')) for case in CASES)}")
@@ -213,6 +232,7 @@ def main():
         return 1
     show_sd15(results)
     show_flux(results)
+    show_whatif()
     show_files()
     wrong = complaints(results)
     for line in wrong:

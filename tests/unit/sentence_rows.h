@@ -269,7 +269,7 @@ static const struct row todos[] = {
                               "let this request go on, slowly."},
     {"rounded unproven", "Make the image or the batch a little smaller."},
     {"full whatif=8000",
-     SMALLER " With expandable_segments:True it would have fitted, 192 MiB to spare."},
+     SMALLER " With expandable_segments:True this request would have fitted, 192 MiB to spare."},
     {"full whatif=8170", SMALLER},
     {"full card=20000", SMALLER " Or use GPU 1, which has 19.5 GiB free: " ELSEWHERE "."},
     {"full card=20000:named command=ComfyUI/main.py",
