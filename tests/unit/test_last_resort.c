@@ -89,12 +89,6 @@ struct device *device_current(void) {
     return &test.device;
 }
 
-/* No other GPU is in use. */
-struct device *device_if_ready(unsigned index) {
-    (void)index;
-    return NULL;
-}
-
 uint64_t device_releasable_bytes(const struct device *device) {
     (void)device;
     return test.releasable_bytes;
