@@ -39,7 +39,7 @@ struct verdict {
     char sum[320];
     char cause[480];
     char todo[768];
-    char most[240]; /* who had most of what was live, where it is known by name */
+    char most[400]; /* who had most of what was live, where it is known by name */
     char note[1000];
 };
 

@@ -139,7 +139,7 @@ struct who_name who_short_name(const struct vramgc_site *site) {
 }
 
 void who_say_most(struct text *text, const struct stats_file *record,
-                  const struct vramgc_device *device, bool at_oom) {
+                  const struct vramgc_device *device, bool at_oom, bool stayed) {
     bool then = at_oom && device && who_has_oom(device);
     if (!device || !(then || device->owners_at_peak.count))
         return;
@@ -148,6 +148,13 @@ void who_say_most(struct text *text, const struct stats_file *record,
     text_format(text, "%s of %s live %s: %s%s%s", show_bytes(owners->list[0].bytes).text,
                 show_bytes(owners->live_bytes).text, then ? "then" : "at the peak",
                 who_name(site).text, *site->phase ? ", " : "", site->phase);
+    /* A model that was there from the start does not grow. */
+    const uint32_t grown = device->owners_grown.list[0].site;
+    if (stayed && device->owners_grown.count && grown != owners->list[0].site &&
+        bytes_of(owners, grown))
+        text_format(text, "; %s that earlier jobs left: %s",
+                    show_bytes(bytes_of(owners, grown)).text,
+                    who_name(&record->file->sites[grown]).text);
 }
 
 /* ---- the peak ---- */

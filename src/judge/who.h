@@ -67,10 +67,10 @@ struct who_name who_name(const struct vramgc_site *site);
 struct who_name who_short_name(const struct vramgc_site *site);
 
 /* "5.0 GiB of 7.0 GiB live at the peak: load_model (modules/sd_models.py:310), model move": of the
- * latest out-of-memory, where asked for and known, else of the peak. Nothing where nobody is known;
- * device may be NULL. */
+ * latest out-of-memory, where asked for and known, else of the peak; and of that who made what has
+ * stayed, where that is another. Nothing where nobody is known; device may be NULL. */
 void who_say_most(struct text *text, const struct stats_file *record,
-                  const struct vramgc_device *device, bool at_oom);
+                  const struct vramgc_device *device, bool at_oom, bool stayed);
 
 /* ---- libraries other than PyTorch's allocator ---- */
 

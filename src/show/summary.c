@@ -318,6 +318,7 @@ static void list_jobs(FILE *out, const struct stats_file *record,
     write_omitted(out, first);
     for (size_t i = first; i < record->job_count; i++)
         list_job(out, record->jobs[i], record->file->python_ended_ns);
+    summary_line(out, "         Requests less than a second apart count as one job.");
 }
 
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {

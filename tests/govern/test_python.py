@@ -201,7 +201,7 @@ class WholePyTorch(unittest.TestCase):
                 )
 
     def test_the_first_tensor_is_named(self):
-        """The program waits a tenth of a second for it, in which a busy machine may not come to it: a few runs, one of which will do."""
+        """The program waits a second for it, in which a busy machine may not come to it: a few runs, one of which will do."""
         for mode in "flush", "compact":
             with self.subTest(mode=mode):
                 for _ in range(5):
