@@ -30,6 +30,7 @@ static struct {
     current_stream_t current_stream; /* NULL: PyTorch has no such function: all are one */
     int64_t streams[MAX_STREAMS];    /* by number */
     uint64_t stream_count, noted_stream;
+    atomic_bool several_streams;
     uint64_t events, jobs;
 } self;
 
@@ -80,6 +81,7 @@ void recorder_open(void) {
     objects_path("libc10_cuda.so", 0, file->allocator, sizeof file->allocator);
     *(void **)&self.current_stream =
         real_in_object(file->allocator, "_ZN3c104cuda20getCurrentCUDAStreamEa");
+    self.stream_count = 1; /* PyTorch's number of the default stream is 0, too */
     begin_half(file, 0);
     memcpy(file->magic, VRAMGC_RECORDING_MAGIC, sizeof file->magic);
     atomic_store_explicit(&recorder_file, file, memory_order_release);
@@ -151,9 +153,14 @@ static uint64_t number_of_stream(int64_t id) {
     return i;
 }
 
-/* What stands in the word of a block: another than the first few is noted before. */
+void recorder_stream_made(void) {
+    atomic_store_explicit(&self.several_streams, true, memory_order_relaxed);
+}
+
+/* What stands in the word of a block: another than the first few is noted before. PyTorch takes 16
+ * ns to tell: it is asked only where there are any streams but the default one, number 0. */
 static uint64_t stream_here(const struct vramgc_recording *file) {
-    if (!self.current_stream)
+    if (!atomic_load_explicit(&self.several_streams, memory_order_relaxed) || !self.current_stream)
         return 0;
     uint64_t number = number_of_stream(self.current_stream((signed char)file->device).id);
     if (LIKELY(number < STREAM_BY_NOTE))

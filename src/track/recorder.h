@@ -15,6 +15,9 @@ static inline bool recorder_is_on(void) {
 /* Beside the statistics file, which is open. After one warning nothing is recorded. */
 void recorder_open(void);
 
+/* From now on blocks may be of several streams. */
+void recorder_stream_made(void);
+
 /* In a forked child: the file belongs to the parent. */
 void recorder_forget(void);
 

@@ -11,6 +11,7 @@
 #include "store/store.h"
 #include "track/device.h"
 #include "track/thread.h"
+#include "track/recorder.h"
 
 /* So many are told of between two times that the lock is held; PyTorch has 128 (vm/vm_internal.h).
  */
@@ -120,6 +121,7 @@ static void made(uint64_t stream, bool followable) {
 }
 
 void stream_made(uint64_t stream) {
+    recorder_stream_made();
     made(stream, true);
 }
 

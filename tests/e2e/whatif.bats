@@ -156,6 +156,9 @@ def ask(data, *, fine=None):
         assert (done.returncode == 0) == fine, done
     return done.stderr
 
+words = struct.unpack_from("<900Q", whole, 4096)
+assert {word >> 2 & 3 for word in words if word & 3 == 1} == {0, 1}, "blocks of two streams"
+assert {word >> 2 & 63 for word in words if word & 3 == 0 and word} == {2, 4, 5}, "an emptied cache, other streams that are done, a job"
 head = len(whole[:4096].rstrip(b"\0"))
 for cut in [*range(0, 300), *range(300, 4096, 97), 4096, *range(4097, 4096 + 8 * 885, 131), len(whole) - 1]:
     ask(whole[:cut])
