@@ -902,3 +902,14 @@ called() {
         end 0" "${pids[@]}"
     adds_up "$work/both"
 }
+
+@test "top: what was live for a part of a step of a long run is another sign" {
+    hold run:3600:40:1:exit a
+    TERM=xterm on_screen "
+        see GPU 0  NVIDIA
+        type \\x1bOB
+        see Blockdecode39
+        see ^ {11}.[ ^]+. 7.5 GiB
+        type q
+        end 0" "$held"
+}
