@@ -19,10 +19,7 @@
 
 #define VRAMGC_RECORDING_MAGIC "VRAMGCB\n"
 #define VRAMGC_RECORDING_HEAD  4096
-#define VRAMGC_RECORDING_BYTES                                                                     \
-    (16u << 20) /* of the words; each has VRAMGC_RECORDING_UNIT below                              \
-                 */
-#define VRAMGC_RECORDING_UNIT 512
+#define VRAMGC_RECORDING_UNIT  512 /* bytes: what sizes and addresses are counted in */
 
 enum vramgc_word { VRAMGC_WORD_NOTE, VRAMGC_WORD_ALLOC, VRAMGC_WORD_FREE, VRAMGC_WORD_LIVE };
 
@@ -36,9 +33,9 @@ enum vramgc_note {
 };
 
 struct vramgc_recording_half {
-    uint64_t turn;          /* the how-manieth half that was begun, from 1; 0: never */
+    uint64_t turn;          /* halves begun up to this one; 0: it never was */
     uint64_t written;       /* words */
-    uint64_t events_before; /* of blocks, that no half has any more when this is the older one */
+    uint64_t events_before; /* block events that were lost where this is the older half */
     uint64_t jobs_before;
 };
 

@@ -4,7 +4,7 @@ is loaded is not the simulated one it says so and does nothing.
 
 exec'd as text: argv[1] this, argv[2] folder of the simulated driver, argv[3] libvramgc.so, argv[4] folder of PyTorch's package or "",
 argv[5] bytes beside PyTorch, argv[6] most bytes that were live, then settings, each MODE|PYTORCH'S SETTING. Steps come on standard
-input (src/read/recording.h). Answers, a line each: NUMBER SMALLEST RETRIES RESERVED ASKED, or NUMBER ! WHY, or ! WHY."""
+input (enum replay_kind of src/read/block_files.h). Answers, a line each: NUMBER SMALLEST RETRIES RESERVED ASKED, or NUMBER ! WHY, or ! WHY."""
 import array, importlib.util, os, re, signal, sys
 
 FOLDER, LIBRARY, PACKAGES = sys.argv[2:5]
