@@ -22,7 +22,7 @@ enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };
 /* Learning to name takes 1 to 6 ms from our thread's start (measured on two busy cores). Where the
  * program's other threads compute, each keeps the GIL for 5 ms (sys.getswitchinterval). */
 #define NAMES_STEP_NS     (MILLISECOND_NS / 20)
-#define NAMES_PATIENCE_NS SECOND_NS
+#define NAMES_PATIENCE_NS (100 * MILLISECOND_NS)
 
 static struct {
     atomic_bool stopping; /* Python is about to end */
