@@ -284,7 +284,7 @@ TEXT
         SIMGPU_HOST_MEM=1GiB VRAMGC_MODE=flush drive "$version" \
             'alloc a 600MiB; alloc b 200MiB; free a; cuda_malloc e 3GiB; pin p 1200MiB; _exit 0' --mem 1GiB
         tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
-        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'OUT OF MEMORY 1x, at '*'Other code was refused memory, too: 1x. The host refused'* ]]
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'OUT OF MEMORY 1x, at '*'Other code was refused memory, too: 1x. Linux refused'* ]]
     done
 }
 
