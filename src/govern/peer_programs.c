@@ -93,9 +93,8 @@ static bool look_at_lack(struct peer_ask *ask, uint64_t bytes) {
  * driver at its next look, is seen there (asking), and comes back when the other rests. */
 static bool wait_for_turn(struct peer_ask *ask, struct peer_slot *own, uint64_t bytes) {
     uint64_t now_ns = clock_ns(), end_ns = now_ns + TURN_NS, could_ns = now_ns;
-    uint64_t *asking = &store_file()->asking;
+    uint64_t *asking = parked_question_begins();
     bool comes = true;
-    __atomic_fetch_add(asking, 1, __ATOMIC_SEQ_CST);
     while (comes && ask->lacking_bytes > 0) {
         now_ns = clock_ns();
         peer_wants_turn(own);
@@ -106,7 +105,7 @@ static bool wait_for_turn(struct peer_ask *ask, struct peer_slot *own, uint64_t 
         sleep_ns(TURN_STEP_NS);
         comes = look_at_lack(ask, bytes) && comes;
     }
-    __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
+    parked_question_ends(asking);
     if (ask->lacking_bytes <= 0 && ask->parks_pid)
         tell_of_giver(ask, ask->parks_pid, ask->parks_bytes);
     return ask->lacking_bytes <= 0;

@@ -19,9 +19,9 @@
         real_##symbol##_t real = REAL_##library(symbol);                                           \
         if (LIKELY(!parked_at_rest()))                                                             \
             return real ? real arguments : MISSING_##library;                                      \
-        parked_question_begins();                                                                  \
+        uint64_t *asking = parked_question_begins();                                               \
         result r = real ? real arguments : MISSING_##library;                                      \
-        parked_question_ends();                                                                    \
+        parked_question_ends(asking);                                                              \
         return r;                                                                                  \
     }
 #define NEED(library, result, symbol, parameters, arguments)

@@ -65,6 +65,7 @@ static bool allot(int fd, size_t bytes) {
 
 static void move_in(struct vramgc_file *file) {
     memcpy(file, store_file(), sizeof *file);
+    file->asking = 0; /* who asks now is counted where it began */
     atomic_store_explicit(&store_current, file, memory_order_release);
 }
 

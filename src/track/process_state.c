@@ -94,6 +94,9 @@ void settings_limit(void) {
 
 /* --- parked --- */
 
+/* Where this thread's question is counted, from parked_info_begins to parked_info_ends. */
+static THREAD_LOCAL uint64_t *asked;
+
 bool parked_now(void) {
     uint64_t parked = figure_get(&store_file()->parked);
     return UNLIKELY(parked) && (parked == 1 || process_key_lives(parked));
@@ -115,10 +118,10 @@ static bool is_answered(size_t *free_bytes, size_t *total_bytes) {
 bool parked_info_begins(size_t *free_bytes, size_t *total_bytes) {
     if (is_answered(free_bytes, total_bytes))
         return true;
-    parked_question_begins();
+    asked = parked_question_begins();
     if (!is_answered(free_bytes, total_bytes))
         return false;
-    parked_question_ends();
+    parked_question_ends(asked);
     return true;
 }
 
@@ -126,5 +129,5 @@ void parked_info_ends(size_t free_bytes) {
     struct device *device = free_bytes && recording_is_on() ? device_current() : NULL;
     if (device)
         atomic_store(&device->memory.told_bytes, free_bytes);
-    parked_question_ends();
+    parked_question_ends(asked);
 }

@@ -38,13 +38,16 @@ static inline bool parked_at_rest(void) {
     return figure_get(&store_file()->parker) != 0;
 }
 
-/* Who stands in between for long is seen to, and the program is woken. */
-static inline void parked_question_begins(void) {
-    __atomic_fetch_add(&store_file()->asking, 1, __ATOMIC_SEQ_CST);
+/* Who stands in between for long is seen to, and the program is woken. Returns where the question
+ * is counted, which is to be handed to the end of it: the file may move meanwhile. */
+static inline uint64_t *parked_question_begins(void) {
+    uint64_t *asking = &store_file()->asking;
+    __atomic_fetch_add(asking, 1, __ATOMIC_SEQ_CST);
+    return asking;
 }
 
-static inline void parked_question_ends(void) {
-    __atomic_fetch_sub(&store_file()->asking, 1, __ATOMIC_SEQ_CST);
+static inline void parked_question_ends(uint64_t *asking) {
+    __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
 }
 
 /* The program asks what the current device has free. True: it is answered. Else the driver is to be
