@@ -5,7 +5,7 @@
 FUZZ := $(BUILD)/fuzz
 FUZZ_SECONDS ?= 60
 FUZZ_CHECK_SECONDS ?= 10
-FUZZ_SOURCES := tests/fuzz/fuzz_report.c tests/e2e/make_file.c tests/e2e/make_file_parts.c tests/e2e/make_file_host.c $(filter-out src/cli/main.c,$(CLI_SOURCES))
+FUZZ_SOURCES := tests/fuzz/fuzz_report.c tests/e2e/make_file.c tests/e2e/make_file_parts.c tests/e2e/make_file_host.c tests/e2e/make_file_states.c $(filter-out src/cli/main.c,$(CLI_SOURCES))
 FUZZ_FLAGS := -std=c11 -O1 -g -Wall -Wextra -Itests -Itests/e2e -I$(BUILD) -fno-omit-frame-pointer \
 	-fsanitize=address,undefined -fno-sanitize-recover=all
 FUZZ_HEADERS := $(wildcard $(foreach room,$(CLI_ROOMS) base,src/$(room)/*.h src/$(room)/*.def) src/*.def include/*.h tests/e2e/*.h) $(BUILD)/grafana-dashboard.json

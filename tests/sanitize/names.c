@@ -42,6 +42,10 @@ uint64_t frames_innermost(void) {
     return 1;
 }
 
+bool frames_thread(void) {
+    return true;
+}
+
 uint64_t frames_outer(uint64_t frame) {
     return frame < DEPTH ? frame + 1 : 0;
 }
