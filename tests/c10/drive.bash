@@ -70,11 +70,14 @@ passes() {
     done
 }
 
-# step NAME COMMAND: of a script: waits until the command says yes.
+# step NAME COMMAND: of a script: waits until the command says yes. Another program may be running the same step just now: it never finds
+# an empty file, which would say yes.
 step() {
-    printf '#!/usr/bin/env bash\nunset LD_PRELOAD\n%s\n' "$2" >"$BATS_TEST_TMPDIR/step-$1"
-    chmod +x "$BATS_TEST_TMPDIR/step-$1"
-    echo "until $BATS_TEST_TMPDIR/step-$1"
+    local file=$BATS_TEST_TMPDIR/step-$1
+    printf '#!/usr/bin/env bash\nunset LD_PRELOAD\n%s\n' "$2" >"$file.new"
+    chmod +x "$file.new"
+    mv "$file.new" "$file"
+    echo "until $file"
 }
 
 # fact NAME: the figure's value.
