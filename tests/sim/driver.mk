@@ -15,7 +15,7 @@ SIM_DRIVER_OBJECTS := \
     $(SIM_DRIVER_GENERATED:%=$(SIM_DRIVER_BUILD)/gen/%.o)
 # cuda.h hides deprecated declarations behind no macro, and generated files list what is public. Interposers such as comfy-aimdo
 # rewrite the first bytes of the driver's functions: a card's bear it.
-SIM_DRIVER_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fpatchable-function-entry=16 -Wall -Wextra $(WERROR) \
+SIM_DRIVER_CFLAGS := -ffile-prefix-map=$(CURDIR)=. -std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -fpatchable-function-entry=16 -Wall -Wextra $(WERROR) \
     -isystem $(CUDA_INCLUDE) -I$(SIM_DRIVER_DIR)
 
 $(SIM_DRIVER_NAMES): tests/sim/gen/driver_names.py $(CUDA_INCLUDE)/cuda.h

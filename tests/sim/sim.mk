@@ -6,7 +6,7 @@
 
 SIM := build/sim
 SIM_CC ?= $(CC)
-SIM_CFLAGS := -std=c11 -D_GNU_SOURCE  -O2 -g -fPIC -Wall -Wextra -Wconversion $(WERROR)
+SIM_CFLAGS := -ffile-prefix-map=$(CURDIR)=. -std=c11 -D_GNU_SOURCE  -O2 -g -fPIC -Wall -Wextra -Wconversion $(WERROR)
 CUDA_HEADERS ?= build/headers/stamp
 
 simgpu: sim
