@@ -82,7 +82,7 @@ THREAD_LOCAL struct thread_state thread_state;
 
 /* Two, of which the second is another GPU. */
 struct device *device_if_ready(unsigned index) {
-    return index == 1 ? &test.other : NULL;
+    return index == 0 ? &test.device : index == 1 ? &test.other : NULL;
 }
 
 struct device *device_current(void) {
