@@ -16,12 +16,19 @@
 /* The most that a damaged file may make us allot: ten times as many as the heap is tested with. */
 enum { MOST_BLOCKS = 10000000 };
 
-static FILE *open_map(const struct stats_file *record, size_t device, struct vramgc_map *head) {
+static FILE *open_beside(const struct stats_file *record, const char *ending, const char *how) {
     char *path = NULL;
-    if (asprintf(&path, "%s.oom%zu", record->path, device) < 0)
+    if (!record->path || asprintf(&path, "%s.%s", record->path, ending) < 0)
         return NULL;
-    FILE *stream = fopen(path, "re");
+    FILE *stream = fopen(path, how);
     free(path);
+    return stream;
+}
+
+static FILE *open_map(const struct stats_file *record, size_t device, struct vramgc_map *head) {
+    char ending[16];
+    snprintf(ending, sizeof ending, "oom%u", (unsigned)device);
+    FILE *stream = open_beside(record, ending, "re");
     if (!stream)
         return NULL;
     if (fread(head, sizeof *head, 1, stream) == 1 &&
@@ -105,15 +112,6 @@ struct reading {
     uint64_t jobs;
     bool no_memory;
 };
-
-static FILE *open_beside(const struct stats_file *record, const char *ending, const char *how) {
-    char *path = NULL;
-    if (!record->path || asprintf(&path, "%s.%s", record->path, ending) < 0)
-        return NULL;
-    FILE *stream = fopen(path, how);
-    free(path);
-    return stream;
-}
 
 bool recording_exists(const struct stats_file *record) {
     FILE *stream = open_beside(record, "blocks", "re");
