@@ -5,7 +5,7 @@ is loaded is not the simulated one it says so and does nothing.
 exec'd as text: argv[1] this, argv[2] folder of the simulated driver, argv[3] libvramgc.so, argv[4] folder of PyTorch's package or "",
 argv[5] bytes beside PyTorch, argv[6] most bytes that were live, then settings, each MODE|PYTORCH'S SETTING. Steps come on standard
 input (enum replay_kind of src/read/block_files.h). Answers, a line each: NUMBER SMALLEST RETRIES RESERVED ASKED, or NUMBER ! WHY, or ! WHY."""
-import array, importlib.util, os, re, signal, sys
+import array, importlib.util, os, re, sys
 
 FOLDER, LIBRARY, PACKAGES = sys.argv[2:5]
 BESIDE, LIVE = int(sys.argv[5]), int(sys.argv[6])

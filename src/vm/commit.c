@@ -47,16 +47,22 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
     return block;
 }
 
+/* Without the rest of a step: there is none, it cannot be had, or the card has become full. */
+static void end_with_own(struct block *block) {
+    block->end = block->own_end;
+    block->inner_end = (block->address - block->segment->address + block->bytes) / PAGE_BYTES;
+}
+
 static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
     bool guarded = block.guard && segment->pages[block.guard].attached;
-    block.end = block.own_end = block.live_end + guarded;
+    block.own_end = block.live_end + guarded;
     /* A block that ends where this one begins has its guard before them. */
     uint64_t begin = address - segment->address;
     uint64_t reach = OVERREAD_BYTES;
     block.inner_first = begin ? (begin - 1 + reach) / PAGE_BYTES + 1 : 0;
-    block.inner_end = (begin + bytes) / PAGE_BYTES;
+    end_with_own(&block);
     return block;
 }
 
@@ -69,12 +75,6 @@ static void add_rest_of_step(struct block *block) {
     block->rest_end = end;
     block->end = max_u64(block->end, end);
     block->inner_end = max_u64(block->inner_end, end);
-}
-
-/* It cannot be had, or the card has become full since it was mapped. */
-static void leave_rest_of_step(struct block *block) {
-    block->end = block->own_end;
-    block->inner_end = (block->address - block->segment->address + block->bytes) / PAGE_BYTES;
 }
 
 static bool is_missing(const struct page *page) {
@@ -203,7 +203,7 @@ static void plan(struct vm *vm, struct block *block) {
     lock_give(&vm->lock);
     block->largest = extent_largest(room.total_bytes, roomy);
     if (!roomy && block->end > block->own_end) {
-        leave_rest_of_step(block);
+        end_with_own(block);
         block->missing = count_missing(vm, block);
     }
     if (block->missing)
@@ -218,7 +218,7 @@ static bool map_extents(struct vm *vm, struct block *block) {
             continue;
         if (!vm_lacks_memory() || (extent.npages == 1 && block->end == block->own_end))
             return false;
-        leave_rest_of_step(block);
+        end_with_own(block);
         block->largest = max_u64(extent.npages / 2, 1);
     }
     return true;
@@ -241,7 +241,7 @@ static bool drop_guard(struct vm *vm, struct block *block) {
     if (droppable) {
         page_table_mark_guard(&vm->table, block->segment, block->guard, false);
         block->own_end = block->live_end;
-        leave_rest_of_step(block);
+        end_with_own(block);
         block->guard = 0;
     }
     lock_give(&vm->lock);
