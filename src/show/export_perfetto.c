@@ -2,7 +2,7 @@
  * reclaim, an instant for each refusal and mark. Times are microseconds since the first record
  * began, so that the processes of one run stand side by side. */
 #include "show/export_formats.h"
-#include "show/record_fields.h"
+#include "show/report_fields.h"
 #include "base/base.h"
 
 enum { TRACK_MARKS = 0, TRACK_DEVICES = 1 }; /* thread ids: marks, then one for each device */

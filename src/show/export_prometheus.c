@@ -4,7 +4,7 @@
 #include "show/export_formats.h"
 #include "read/stats_file.h"
 #include "read/derived.h"
-#include "show/record_fields.h"
+#include "show/report_fields.h"
 #include "show/summary.h"
 #include "judge/tally.h"
 #include "base/base.h"

@@ -1,26 +1,23 @@
-/* report_fields.c: see report_fields.h. Descriptions of figures come from stats.def and
- * derived.def. */
+/* report_fields.c: see report_fields.h. It writes the rows of fields.def, and the figures of
+ * stats.def and derived.def; how a format writes a field is read/emit.c's. */
 #include "show/report_fields.h"
-#include "read/derived.h"
-#include "show/record_fields.h"
-#include "judge/who.h"
+#include "base/base.h"
 #include "base/parse.h"
+#include "judge/cause.h"
 #include "judge/verdict.h"
+#include "judge/who.h"
+#include "read/derived.h"
 
+#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
-static void write_gauge_members(struct emit *emit, enum unit unit,
-                                const struct vramgc_gauge *gauge) {
+/* ---- figures of the tables ---- */
+
+static void gauge_fields(struct emit *emit, enum unit unit, const struct vramgc_gauge *gauge) {
     emit_number(emit, "current", unit, "at the end, or now", gauge->current);
     emit_number(emit, "peak", unit, "highest value so far", gauge->peak);
-}
-
-static void write_gauge(struct emit *emit, const char *name, enum unit unit, const char *help,
-                        const struct vramgc_gauge *gauge) {
-    emit_open_line(emit, name, help);
-    write_gauge_members(emit, unit, gauge);
-    emit_close(emit);
 }
 
 static void stat_fields(struct emit *emit, bool of_process, const void *stats) {
@@ -29,17 +26,14 @@ static void stat_fields(struct emit *emit, bool of_process, const void *stats) {
         if ((stat->group == STAT_PROCESS_TOTAL) != of_process)
             continue;
         struct vramgc_gauge value = stat_value(stat, stats);
-        if (stat->group == STAT_DEVICE_GAUGE)
-            write_gauge(emit, stat->name, stat->unit, stat->help, &value);
-        else
+        if (stat->group != STAT_DEVICE_GAUGE) {
             emit_number(emit, stat->name, stat->unit, stat->help, value.current);
+            continue;
+        }
+        emit_open_line(emit, stat->name, stat->help);
+        gauge_fields(emit, stat->unit, &value);
+        emit_close(emit);
     }
-}
-
-static void total_fields(struct emit *emit, const struct vramgc_process_stats *stats) {
-    emit_open(emit, "totals", "figures kept once for the process");
-    stat_fields(emit, true, stats);
-    emit_close(emit);
 }
 
 static void derived_fields(struct emit *emit, const struct vramgc_device *device) {
@@ -52,54 +46,98 @@ static void derived_fields(struct emit *emit, const struct vramgc_device *device
     emit_close(emit);
 }
 
-static void sample_fields(struct emit *emit, const struct vramgc_device *device) {
-    const struct vramgc_sample *first = device->samples;
-    const size_t stride = sizeof *first, count = device->sample_count;
-    emit_open(emit, "samples", "the timeline, a column for each figure: its highest");
-    emit_number(emit, "step_ns", UNIT_NS, "least time between two points", device->sample_step_ns);
-    emit_numbers(emit, "time_ns", "since the start of the record", &first->time_ns, stride, count);
-    emit_numbers(emit, "held_bytes", "as above", &first->held_bytes, stride, count);
-    emit_numbers(emit, "reserved_bytes", "as above", &first->reserved_bytes, stride, count);
-    emit_numbers(emit, "allocated_bytes", "live_bytes", &first->allocated_bytes, stride, count);
-    emit_numbers(emit, "used_bytes", "as above", &first->used_bytes, stride, count);
-    emit_numbers(emit, "others_bytes", "as above", &first->others_bytes, stride, count);
-    emit_numbers(emit, "held_low_bytes", "the lowest", &first->held_low_bytes, stride, count);
-    emit_numbers(emit, "live_low_bytes", "the lowest", &first->allocated_low_bytes, stride, count);
-    emit_numbers(emit, "live_ms_sum_kib", "over ms", &first->allocated_ms_sum_kib, stride, count);
-    emit_numbers(emit, "ms", "how long it was looked at", &first->ms, stride, count);
+/* ---- the host's memory ---- */
+
+#define FIGURE(name, help, none_is_0)                                                              \
+    { #name, help, offsetof(struct vramgc_host_look, name), none_is_0 }
+const struct host_figure host_figures[HOST_FIGURES] = {
+    FIGURE(anon_bytes, "resident and of no file", false),
+    FIGURE(shared_bytes, "resident and shared, as of /dev/shm", false),
+    FIGURE(file_bytes, "resident of files that are mapped; Linux takes it back", false),
+    FIGURE(swap_bytes, "swapped out", false),
+    FIGURE(limit_bytes, "least limit of its control group and of those that it is in", true),
+    FIGURE(group_bytes, "what counts against that, cached files among it", true),
+    FIGURE(total_bytes, "of the machine", true),
+    FIGURE(available_bytes, "of the machine, to be had without swapping", true),
+};
+#undef FIGURE
+
+uint64_t host_figure(const struct host_figure *figure, const struct vramgc_host_look *look) {
+    uint64_t value;
+    memcpy(&value, (const char *)look + figure->offset, sizeof value);
+    return value;
+}
+
+static void look_fields(struct emit *emit, const struct vramgc_host_look *look) {
+    bool known = look->time_ns > 0;
+    emit_number_if(emit, "time_ns", UNIT_NS, "since the start of the record", known, look->time_ns);
+    for (size_t i = 0; i < HOST_FIGURES; i++) {
+        const struct host_figure *figure = &host_figures[i];
+        uint64_t value = host_figure(figure, look);
+        emit_number_if(emit, figure->name, UNIT_BYTES, figure->help,
+                       known && (value || !figure->none_is_0), value);
+    }
+}
+
+/* ---- lists of records ---- */
+
+/* Where records lie: in an array, or behind an array of pointers. */
+struct record_list {
+    const void *first;
+    size_t count;
+    size_t bytes; /* of a record; 0: pointers */
+};
+
+/* Those that struct stats_file lists, oldest first. */
+static struct record_list listed(const struct stats_file *record, const struct record_type *type) {
+    struct record_list list = {.first = (const char *)record + type->entries};
+    memcpy(&list.count, (const char *)record + type->count, sizeof list.count);
+    return list;
+}
+
+static const void *record_of(const struct record_list *list, size_t index) {
+    const char *first = list->first;
+    const void *pointer;
+    if (list->bytes)
+        return first + index * list->bytes;
+    memcpy(&pointer, first + index * sizeof pointer, sizeof pointer);
+    return pointer;
+}
+
+/* A schema wants an item of an empty list, too: there all of the file is 0. */
+static void write_records(struct emit *emit, const struct record_type *type,
+                          const struct vramgc_file *file, struct record_list list) {
+    size_t count = emit_list(emit, type->list, type->help, list.count);
+    for (size_t i = 0; i < count; i++) {
+        emit_open_line(emit, NULL, type->help_of_one);
+        type->write(emit, file, emit->format == EMIT_SCHEMA ? file : record_of(&list, i));
+        emit_close(emit);
+    }
     emit_close(emit);
 }
 
-static void division_fields(struct emit *emit, const char *name, const char *help,
-                            struct division division) {
-    emit_open_line(emit, name, help);
-    emit_number(emit, "held_bytes", UNIT_BYTES, "by this process", division.held_bytes);
-    emit_number_if(emit, "others_bytes", UNIT_BYTES, "by others and the driver", division.known,
-                   division.others_bytes);
-    emit_number_if(emit, "free_bytes", UNIT_BYTES, "free", division.known, division.free_bytes);
-    emit_close(emit);
+void record_columns(struct emit *emit, const struct record_type *type, const char *names,
+                    const struct vramgc_file *file, const void *record) {
+    for (emit->only = names; *emit->only; emit->only += *emit->only == ',') {
+        size_t before = emit->levels[emit->depth].count;
+        type->write(emit, file, record);
+        assert(emit->levels[emit->depth].count == before + 1); /* there is such a field */
+        emit->only += strcspn(emit->only, ",");
+    }
+    emit->only = NULL;
 }
 
-static void other_card_fields(struct emit *emit, const struct vramgc_other_card *card) {
-    bool known = card->time_ns > 0;
-    emit_open_line(
-        emit, "other_card",
-        "the card of the machine with most free memory, this device aside, when some was "
-        "last refused, by NVML");
-    emit_number_if(emit, "number", UNIT_ID, "as nvidia-smi counts", known, card->number);
-    emit_text(emit, "name", "null: not known", card->name);
-    emit_number_if(emit, "free_bytes", UNIT_BYTES, "of that card", known, card->free_bytes);
-    emit_close(emit);
-}
+/* ---- what takes more than a row ---- */
 
-static void floor_fields(struct emit *emit, const struct vramgc_floors *floors) {
-    emit_open(emit, "floors", "how low live memory fell each time that much had been freed");
-    emit_number(emit, "turns", UNIT_COUNT, "how often that was", floors->turns);
-    emit_number(emit, "merged", UNIT_COUNT, "turns of which each floor is the lowest",
-                floors->merged);
-    emit_numbers(emit, "bytes", "oldest first", floors->bytes, sizeof floors->bytes[0],
-                 floors->count);
-    emit_close(emit);
+static void who_owners(struct emit *emit, const struct vramgc_who *who) {
+    uint64_t sites[VRAMGC_WHO_OWNERS], bytes[VRAMGC_WHO_OWNERS];
+    for (uint32_t i = 0; i < VRAMGC_WHO_OWNERS; i++) {
+        sites[i] = who->sites[i];
+        bytes[i] = who_bytes(who, i);
+    }
+    emit_numbers(emit, "sites", "indexes in sites, of the largest first", sites, sizeof *sites,
+                 who->count);
+    emit_numbers(emit, "bytes", "of each", bytes, sizeof *bytes, who->count);
 }
 
 static void library_fields(struct emit *emit, const struct vramgc_file *file,
@@ -112,34 +150,10 @@ static void library_fields(struct emit *emit, const struct vramgc_file *file,
     for (size_t i = 0; i < count; i++) {
         emit_open_line(emit, NULL, "one library");
         emit_text(emit, "name", "of its file", library_name(file, used[i]));
-        write_gauge_members(emit, UNIT_BYTES, &device->of_libraries[used[i]]);
+        gauge_fields(emit, UNIT_BYTES, &device->of_libraries[used[i]]);
         emit_close(emit);
     }
     emit_close(emit);
-}
-
-static void owner_fields(struct emit *emit, const struct vramgc_file *file, const char *name,
-                         const char *help, const struct vramgc_owners *owners) {
-    emit_open(emit, name, help);
-    emit_number(emit, "live_bytes", UNIT_BYTES, "of everybody together", owners->live_bytes);
-    record_list_write(emit, &owner_type, file, RECORDS_IN(owners->list, owners->count));
-    emit_close(emit);
-}
-
-/* Of this card; and who gave memory of it, of which peer_bytes tells how much. */
-static void limit_fields(struct emit *emit, const struct vramgc_file *file,
-                         const struct vramgc_device *device) {
-    const struct vramgc_giver *giver = &device->giver;
-    emit_number(emit, "headroom_bytes", UNIT_BYTES,
-                "VRAMGC_HEADROOM as it is in force: so much stays free for others",
-                amount_bytes(file->limits.headroom, device->total_bytes));
-    emit_number_if(emit, "cap_bytes", UNIT_BYTES,
-                   "VRAMGC_CAP as it is in force: the card that the program sees; null: all of it",
-                   file->limits.cap > 0, amount_bytes(file->limits.cap, device->total_bytes));
-    emit_number_if(emit, "giver_pid", UNIT_ID,
-                   "the program that last gave idle memory to this one (peer_bytes), null: none",
-                   giver->pid > 0, giver->pid);
-    emit_text(emit, "giver_name", "its name", giver->pid ? giver->name : NULL);
 }
 
 /* Of a list of one in the schema there is no record. */
@@ -165,74 +179,109 @@ static void call_fields(struct emit *emit, const struct vramgc_file *file, const
     emit_close(emit);
 }
 
-static void device_fields(struct emit *emit, const struct vramgc_file *file, size_t index) {
-    const struct vramgc_device *device = &file->devices[index];
-    char capability[32];
-    snprintf(capability, sizeof capability, "%lu.%lu", (unsigned long)device->compute_major,
-             (unsigned long)device->compute_minor);
-    emit_open(emit, NULL, "one device that the process used");
-    emit_number(emit, "index", UNIT_ID, "CUDA's index in this process", index);
-    emit_text(emit, "name", "as the driver calls it", device->name);
-    emit_text(emit, "bus_id", "PCI bus id", device->bus_id);
-    emit_text(emit, "compute_capability", "MAJOR.MINOR",
-              device->compute_major > 0 ? capability : NULL);
-    emit_number_if(emit, "total_bytes", UNIT_BYTES, "memory of the device", device->total_bytes > 0,
-                   device->total_bytes);
-    limit_fields(emit, file, device);
-    stat_fields(emit, false, &device->stats);
-    derived_fields(emit, device);
-    division_fields(emit, "division_at_peak",
-                    "the card when the process held most; the parts add up to total_bytes",
-                    division_at_peak(device));
-    division_fields(emit, "division_at_end", "the card at the end; adds up to total_bytes",
-                    division_at_end(device));
-    emit_number_if(
-        emit, "rest_ns", UNIT_NS,
-        "when the program last rested, or Python began to end, since the start of the record",
-        device->rest.time_ns > 0, device->rest.time_ns);
-    division_fields(emit, "division_at_rest", "the card then; adds up to total_bytes",
-                    division_at_rest(device));
-    library_fields(emit, file, device);
-    record_list_write(emit, &neighbour_type, file,
-                      RECORDS_IN(device->neighbours.list, device->neighbours.count));
-    other_card_fields(emit, &device->other_card);
-    floor_fields(emit, &device->floors);
-    owner_fields(emit, file, "owners_at_peak", "whose live memory was at its peak",
-                 &device->owners_at_peak);
-    owner_fields(emit, file, "owners_at_oom", "whose it was at the latest out-of-memory",
-                 &device->owners_at_oom);
-    call_fields(emit, file, "calls_at_peak",
-                "live memory at its peak by who called whom; an owner alone: not known",
-                &device->owners_at_peak, &device->calls_at_peak);
-    call_fields(emit, file, "calls_at_oom", "the same at the latest out-of-memory",
-                &device->owners_at_oom, &device->calls_at_oom);
-    owner_fields(emit, file, "owners_grown", "by how much more stayed with each than earlier",
-                 &device->owners_grown);
-    record_list_write(emit, &who_type, file, RECORDS_IN(device->who, device->who_count));
-    sample_fields(emit, device);
-    emit_close(emit);
+static struct figure show_capability(const struct vramgc_device *device) {
+    struct figure figure = {""};
+    if (device->compute_major > 0)
+        snprintf(figure.text, sizeof figure.text, "%lu.%lu", (unsigned long)device->compute_major,
+                 (unsigned long)device->compute_minor);
+    return figure;
 }
+
+static void verdict_words(struct emit *emit, const struct verdict *verdict) {
+    char words[sizeof *verdict];
+    struct text text = TEXT_IN(words);
+    verdict_write(&text, verdict);
+    emit_text(emit, "text", "in words", words);
+}
+
+/* ---- the rows of fields.def: NAME_fields() writes those of an object ---- */
+
+static void devices_fields(struct emit *emit, const struct vramgc_file *file);
+static void stacks_fields(struct emit *emit, const struct vramgc_file *file);
+static void hooks_fields(struct emit *emit, const struct vramgc_file *file);
+
+#define FIELDS(name, type)                                                                         \
+    static void name##_fields(struct emit *emit,                                                   \
+                              __attribute__((unused)) const struct vramgc_file *file,              \
+                              const type *r) {
+#define RECORD(kind, ...)                                                                          \
+    static void kind##_fields(struct emit *, const struct vramgc_file *,                           \
+                              const struct vramgc_##kind *);                                       \
+    static void any_##kind(struct emit *emit, const struct vramgc_file *file,                      \
+                           const void *record) {                                                   \
+        kind##_fields(emit, file, record);                                                         \
+    }                                                                                              \
+    TYPE(kind, any_##kind, __VA_ARGS__);                                                           \
+    FIELDS(kind, struct vramgc_##kind)
+#define TYPE(kind, function, name, about, about_one, ...)                                          \
+    const struct record_type kind##_type = {                                                       \
+        .list = name, .help = about, .help_of_one = about_one, .write = function, __VA_ARGS__}
+#define END() }
+#define LISTED_AS(pointers, number)                                                                \
+    .entries = offsetof(struct stats_file, pointers), .count = offsetof(struct stats_file, number)
+
+#define NUMBER(name, unit, value, help) emit_number(emit, #name, UNIT_##unit, help, value);
+#define NUMBER_IF(name, unit, known, value, help)                                                  \
+    emit_number_if(emit, #name, UNIT_##unit, help, known, value);
+#define BYTES(name, help)           NUMBER(name, BYTES, r->name, help)
+#define TIME(name, help)            NUMBER(name, NS, r->name, help)
+#define COUNT(name, help)           NUMBER(name, COUNT, r->name, help)
+#define ID(name, help)              NUMBER(name, ID, r->name, help)
+#define BYTES_IF(name, known, help) NUMBER_IF(name, BYTES, known, r->name, help)
+#define TIME_IF(name, known, help)  NUMBER_IF(name, NS, known, r->name, help)
+#define ID_IF(name, known, help)    NUMBER_IF(name, ID, known, r->name, help)
+#define REAL(name, figure, help)    emit_real_if(emit, #name, help, (figure).known, (figure).value);
+#define BOOL(name, condition, help) emit_bool(emit, #name, help, condition);
+#define TEXT(name, help)            TEXT_OF(name, r->name, help)
+#define TEXT_OF(name, value, help)  emit_text(emit, #name, help, value);
+#define LABEL(name, help)           emit_label(emit, #name, help, r->name);
+#define NUMBERS(name, array, count, help)                                                          \
+    emit_numbers(emit, #name, help, array, sizeof *(array), count);
+#define COLUMN(name, member, help)                                                                 \
+    emit_numbers(emit, #name, help, &r->samples->member, sizeof *r->samples, r->sample_count);
+
+#define OPEN(name, help) emit_open(emit, #name, help);
+#define LINE(name, help) emit_open_line(emit, #name, help);
+#define CLOSE()          emit_close(emit);
+#define DIVISION(name, help)                                                                       \
+    LINE(name, help) division_fields(emit, file, &(struct division[]){name(r)}[0]);                \
+    CLOSE()
+#define OWNERS(name, help)                                                                         \
+    OPEN(name, help) owners_fields(emit, file, &r->name);                                          \
+    CLOSE()
+#define CALLS(name, owners, help) call_fields(emit, file, #name, help, &r->owners, &r->name);
+#define LOOK(name, look, help)                                                                     \
+    OPEN(name, help) look_fields(emit, &file->host.look);                                          \
+    CLOSE()
+#define LIST(kind, array, count)                                                                   \
+    write_records(emit, &kind##_type, file, (struct record_list){array, count, sizeof *(array)});
+#define LISTED(kind) write_records(emit, &kind##_type, file, listed(r, &kind##_type));
+#define PART(call)   call;
+#include "show/fields.def"
+
+/* ---- lists of objects ---- */
 
 static void devices_fields(struct emit *emit, const struct vramgc_file *file) {
-    size_t used[VRAMGC_MAX_DEVICES] = {0}, count = 0;
+    const struct vramgc_device *used[VRAMGC_MAX_DEVICES] = {file->devices};
+    size_t count = 0;
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present)
-            used[count++] = i;
+            used[count++] = &file->devices[i];
     count = emit_list(emit, "devices", "those that the process used", count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        emit_open(emit, NULL, "one device that the process used");
         device_fields(emit, file, used[i]);
+        emit_close(emit);
+    }
     emit_close(emit);
 }
 
-static void stack_fields(struct emit *emit, const struct vramgc_file *file) {
+static void stacks_fields(struct emit *emit, const struct vramgc_file *file) {
     size_t count =
         emit_list(emit, "stacks", "call stacks that asked for memory", file->stack_count);
     for (size_t i = 0; i < count; i++) {
-        const struct vramgc_stack *stack = &file->stacks[i];
         emit_open(emit, NULL, "one call stack");
-        emit_number(emit, "count", UNIT_COUNT, "allocations made from it", stack->count);
-        emit_number(emit, "bytes", UNIT_BYTES, "asked for in all", stack->bytes);
-        record_list_write(emit, &frame_type, file, RECORDS_IN(stack->frames, stack->frame_count));
+        stack_fields(emit, file, &file->stacks[i]);
         emit_close(emit);
     }
     emit_close(emit);
@@ -240,122 +289,18 @@ static void stack_fields(struct emit *emit, const struct vramgc_file *file) {
 
 /* The file names all functions of hooks.def, those too that are only called by vramgc itself or
  * whose calls are too many to be counted: a 0 would be untrue there. */
-static void hook_fields(struct emit *emit, const struct vramgc_file *file) {
+static void hooks_fields(struct emit *emit, const struct vramgc_file *file) {
     const struct vramgc_hook *called[VRAMGC_MAX_HOOKS];
     size_t count = 0;
     for (size_t i = 0; i < file->hook_count; i++)
         if (file->hooks[i].calls > 0)
             called[count++] = &file->hooks[i];
-    record_list_write(emit, &hook_type, file, (struct record_list){called, count, 0});
-}
-
-static void end_fields(struct emit *emit, const struct stats_file *record) {
-    emit_open_line(emit, "end", "how the process ended");
-    emit_text(emit, "how",
-              "running; exited; killed: by a signal that the launcher saw, or the script that it "
-              "started; replaced: went on by execv in another record; vanished: by a signal that "
-              "neither saw",
-              stats_file_state_name(record->state));
-    emit_number_if(emit, "exit_code", UNIT_ID, "null: unknown", record->code >= 0,
-                   (uint64_t)record->code);
-    emit_number_if(emit, "signal", UNIT_ID, "null: none or unknown", record->signal > 0,
-                   (uint64_t)record->signal);
-    emit_close(emit);
-}
-
-static void head_fields(struct emit *emit, const struct stats_file *record) {
-    const struct vramgc_file *file = record->file;
-    emit_text(emit, "file", "the statistics file", record->path);
-    emit_number(emit, "pid", UNIT_ID, "process id", file->pid);
-    emit_number(emit, "parent_pid", UNIT_ID, "of its parent", file->parent_pid);
-    emit_text(emit, "executable", "path", file->executable);
-    emit_text(emit, "host_name", "of the machine, or container", file->host_name);
-    emit_text(emit, "working_folder", "path, as the record began", file->working_folder);
-    emit_text(emit, "command_line",
-              "arguments, and what is in COMMANDLINE_ARGS, separated by a space",
-              file->command_line);
-    emit_number(emit, "started_unix_ns", UNIT_ID, "start of the record since 1970, UTC",
-                file->started_unix_ns);
-    emit_number(emit, "elapsed_ns", UNIT_NS, "from the start of the record to its latest event",
-                record->elapsed_ns);
-    emit_number_if(emit, "python_ended_ns", UNIT_NS,
-                   "since the start of the record: what came later Python freed as it ended",
-                   file->python_ended_ns > 0, file->python_ended_ns);
-    emit_number(emit, "before_ns", UNIT_NS, "how long the process had run as the record began",
-                file->before_ns);
-    end_fields(emit, record);
-    emit_bool(emit, "stop_asked", "`vramgc run` saw Ctrl-C, or another signal that ends programs",
-              file->stop_asked);
-    emit_text(emit, "run_id", "of `vramgc run`", file->run_id);
-    emit_text(emit, "version", "of the library that wrote the file", file->version);
-    emit_number_if(emit, "cuda_driver", UNIT_ID, "such as 13000", file->cuda_driver > 0,
-                   file->cuda_driver);
-    emit_text(emit, "torch_version", "of PyTorch", file->torch_version);
-    emit_text(emit, "alloc_conf", "PyTorch's allocator setting, null: none", file->alloc_conf);
-    emit_text(emit, "alloc_conf_why", "who chose it", file->alloc_conf_why);
-    emit_text(emit, "mode", "what mode auto became", file->mode);
-    emit_text(emit, "mode_why", "why", file->mode_why);
-    emit_number(emit, "capturing", UNIT_COUNT, "stream captures under way", file->capturing);
-}
-
-static void write_entries(struct emit *emit, const struct record_type *type,
-                          const struct stats_file *record) {
-    record_list_write(emit, type, record->file, record_entries(record, type));
-}
-
-static void process_fields(struct emit *emit, const struct stats_file *record) {
-    const struct vramgc_file *file = record->file;
-    emit_open(emit, NULL, "one process that used CUDA");
-    head_fields(emit, record);
-    total_fields(emit, &file->process);
-    host_fields(emit, &file->host);
-    record_list_write(emit, &setting_type, file, RECORDS_IN(file->settings, file->setting_count));
-    devices_fields(emit, file);
-    write_entries(emit, &action_type, record);
-    write_entries(emit, &refusal_type, record);
-    write_entries(emit, &mark_type, record);
-    write_entries(emit, &job_type, record);
-    stack_fields(emit, file);
-    record_list_write(emit, &site_type, file, RECORDS_IN(file->sites, file->site_count));
-    hook_fields(emit, file);
-    emit_close(emit);
-}
-
-static void launch_fields(struct emit *emit, const struct launch_facts *launch) {
-    bool known = launch != NULL;
-    int status = known ? launch->wait_status : 0;
-    emit_open(emit, "run", "what `vramgc run` saw; all null in `vramgc report`");
-    emit_text(emit, "id", "run_id of its processes", known ? launch->run_id : NULL);
-    emit_text(emit, "command", "arguments separated by one space", known ? launch->command : NULL);
-    emit_number_if(emit, "exit_code", UNIT_ID, "of the command", known && WIFEXITED(status),
-                   (uint64_t)WEXITSTATUS(status));
-    emit_number_if(emit, "signal", UNIT_ID, "that ended the command", known && WIFSIGNALED(status),
-                   (uint64_t)WTERMSIG(status));
-    emit_number_if(emit, "elapsed_ns", UNIT_NS, "of the command", known,
-                   known ? launch->elapsed_ns : 0);
-    emit_close(emit);
-}
-
-static void verdict_fields(struct emit *emit, const struct verdict *verdict) {
-    char words[sizeof *verdict];
-    struct text text = TEXT_IN(words);
-    verdict_write(&text, verdict);
-    emit_text(
-        emit, "code",
-        "none, unknown, ok, grows, idle, crashed; of an out-of-memory: fragmentation, full, limit, "
-        "pool, private_pool, growth, other_process, other_code, too_large, driver, host_memory",
-        verdict_name(verdict));
-    emit_text(emit, "text", "in words", words);
-    emit_text(emit, "what", "what happened", verdict->what);
-    emit_text(emit, "sum", "who had the card when memory was refused", verdict->sum);
-    emit_text(emit, "cause", "why", verdict->cause);
-    emit_text(emit, "do", "what helps", verdict->todo);
-    emit_text(emit, "note", "what else there is to know", verdict->note);
-    emit_close(emit);
+    write_records(emit, &hook_type, file, (struct record_list){called, count, 0});
 }
 
 void report_fields_write(FILE *out, enum emit_format format, struct stats_file *const *records,
                          size_t count, const struct launch_facts *launch) {
+    static const struct launch_facts unknown = {.wait_status = 0x7f}; /* neither exit nor signal */
     struct emit emit;
     struct verdict verdict = verdict_of(records, count);
     emit_begin(&emit, out, format, "Statistics of GPU memory. Sizes are bytes, times nanoseconds.");
@@ -365,12 +310,18 @@ void report_fields_write(FILE *out, enum emit_format format, struct stats_file *
     emit_text(&emit, "name", "vramgc", "vramgc");
     emit_text(&emit, "version", "of vramgc", VRAMGC_VERSION);
     emit_close(&emit);
-    launch_fields(&emit, launch);
+    emit_open(&emit, "run", "what `vramgc run` saw; all null in `vramgc report`");
+    launch_fields(&emit, NULL, launch ? launch : &unknown);
+    emit_close(&emit);
     emit_open(&emit, "verdict", "what it means");
-    verdict_fields(&emit, &verdict);
+    verdict_fields(&emit, NULL, &verdict);
+    emit_close(&emit);
     size_t items = emit_list(&emit, "processes", "a record for each process that used CUDA", count);
-    for (size_t i = 0; i < items; i++)
-        process_fields(&emit, records[i]);
+    for (size_t i = 0; i < items; i++) {
+        emit_open(&emit, NULL, "one process that used CUDA");
+        process_fields(&emit, records[i]->file, records[i]);
+        emit_close(&emit);
+    }
     emit_close(&emit);
     emit_end(&emit);
 }

@@ -3,7 +3,7 @@
  *
  * Of show/ always: it shows, and computes nothing. A figure comes from read/derived.h, a sentence
  * from judge/, so that text, JSON, page and exports say the same; the rows of a card are made once
- * (device_table.h), and so are the fields of a record (record_fields.h). */
+ * (device_table.h), and so are the fields of a record (fields.def). */
 #pragma once
 
 #include <stdbool.h>
