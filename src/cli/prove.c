@@ -5,12 +5,10 @@
 #include "base/proof.h"
 #include "base/parse.h"
 #include "cli/cli.h"
-#include "cli/preload.h"
 #include "prove/prove_card.h"
 #include "read/complain.h"
 #include "show/summary_lines.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +19,6 @@ enum { ROW_INDENT = 16 };
 static struct {
     bool quick, full, show, share, forget, verbose;
     int device;
-    const char *python;
     size_t row;
 } self = {.device = -1};
 
@@ -115,8 +112,7 @@ static const char *after_word(const char *line, const char *word) {
 }
 
 static bool is_row(const char *line) {
-    return (after_word(line, "check ") || after_word(line, "python ")) &&
-           !after_word(line, "check park:");
+    return after_word(line, "check ") && !after_word(line, "check park:");
 }
 
 static void count_outcome(struct told *told, const char *line) {
@@ -154,7 +150,7 @@ static void note_line(struct told *told, const char *line) {
 static void say_failed(const char *line) {
     const char *name = strchr(line, ' ') + 1, *said = strstr(line, " us: ");
     size_t length = strcspn(name, ":");
-    const char *asked = "PyTorch at work, by this of its allocators";
+    const char *asked = "?";
     char text[1024];
     for (size_t i = 0; i < check_count; i++)
         if (strlen(check_table[i].name) == length &&
@@ -254,31 +250,14 @@ static int status_of_proofs(size_t count) {
     return count ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
-/* The user's own LD_PRELOAD stays, behind our library. */
-static char *preload_for(void) {
-    char library[PATH_MAX], error[PATH_MAX + 128];
-    const char *existing = getenv("LD_PRELOAD");
-    if (!preload_library(library, sizeof library, error, sizeof error)) {
-        complain("%s", error);
-        return NULL;
-    }
-    return preload_join(library, "", existing ? existing : "");
-}
-
 /* A library of ours that is preloaded here must stay out of it: this is the driver's own trial. */
 static int prove_cards(void) {
     static const struct prove_telling telling = {words_begin, words_row, words_end,
                                                  words_not_tried};
-    char *preload = self.python ? preload_for() : NULL;
-    struct python python = {.interpreter = self.python, .preload = preload};
-    if (self.python && !preload)
-        return PROVE_NOT_RUN;
     check_form = self.quick ? FORM_QUICK : self.full ? FORM_FULL : FORM_USUAL;
     setenv("VRAMGC_MODE", "off", 1);
-    const struct prove_wish all = {.device = self.device, .park = true, .python = &python};
-    int status = prove_run(&all, VRAMGC_VERSION, &telling);
-    free(preload);
-    return status;
+    const struct prove_wish all = {.device = self.device, .park = true};
+    return prove_run(&all, VRAMGC_VERSION, &telling);
 }
 
 static int prove_main(struct args *args) {
@@ -293,12 +272,9 @@ static int prove_main(struct args *args) {
 static const struct flag flags[] = {
     {"quick", 0, NULL, "ten seconds at most: what the page engine relies on, and a short soak",
      .on = &self.quick},
-    {"full", 0, NULL, "some minutes: a long soak, and costs of many samples", .on = &self.full},
+    {"full", 0, NULL, "some minutes: a long soak", .on = &self.full},
     {"device", 0, "N", "only this one, as the driver numbers them (default: all)",
      .take = take_device},
-    {"python", 0, "PYTHON",
-     "besides, soak the PyTorch of this interpreter (your web UI's) by each of its allocators",
-     .value = &self.python},
     {"show", 0, NULL, "tell what was proven before; touch no card", .on = &self.show},
     {"share", 0, NULL,
      "print all of that for a bug tracker, without what tells your card from others",
@@ -316,9 +292,10 @@ const struct command prove_command = {
     "Where the card passes, mode auto is compact from then on. First stop what uses the card, such "
     "as your web UI: its memory is full for a moment. The card "
     "is left as it was; Ctrl-C ends the test, and nothing is written.\n"
-    "It asks the driver all that mode compact relies on, moves pages under running work, measures "
-    "what calls cost, and writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Do it again "
-    "after an update of the driver.\n"
+    "It asks the driver all that mode compact relies on, moves pages under running work, and "
+    "writes the answer to ~/.local/state/vramgc (XDG_STATE_HOME). Do it again after an update of "
+    "the "
+    "driver.\n"
     "Exit status 1 when the card does not support it, 3 when it could not be tried.\n",
     FLAGS(flags),
     .main = prove_main,

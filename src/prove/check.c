@@ -8,6 +8,7 @@
 
 enum form check_form;
 size_t check_spare_bytes;
+bool *check_unmap_waits;
 
 enum outcome check_refused(struct text *said, const char *call, CUresult result) {
     text_format(said, "%s%s: %s", said->length ? "; " : "", call, driver_error_name(result));

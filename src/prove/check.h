@@ -2,7 +2,7 @@
  *
  *     prove_card.c     for each card that is idle (card.c): its rows, then the file of the proof
  *       child.c        the table of rows; a row: OPEN -> RUNNING -> DONE
- *         pages.c, order.c, soak.c, costs.c, park_driver.c     the rows
+ *         pages.c, order.c, soak.c, park_driver.c              the rows
  *           check.c, pattern.c, driver_calls.c                 pages, work, the driver itself
  *
  * All that calls the driver runs in children with a time-out, so that a fault or a hang ends only
@@ -24,6 +24,10 @@ extern enum form check_form;
 /* Set before the first child starts: so much of the card is left to a desktop that hangs on it; 0:
  * there is none. */
 extern size_t check_spare_bytes;
+
+/* Set by "unmap beside": cuMemUnmap comes back only when running kernels are over. The parent sees
+ * it, too. */
+extern bool *check_unmap_waits;
 
 /* For a check: gives up with the reason. */
 enum outcome check_refused(struct text *said, const char *call, CUresult result);

@@ -1,11 +1,8 @@
 /* child.c: see child.h. A row of the table is here because the page engine relies on what it asks;
- * what an expectation "tells" decides nothing. With PyTorch it asserts that mode compact was taken
- * and that pages moved: a soak of something else proves nothing. */
+ * what an expectation "tells" decides nothing. */
 #include "prove/child.h"
 #include "prove/pattern.h"
-#include "vramgc_format.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +48,7 @@ const size_t check_count = ARRAY_LENGTH(check_table);
 
 /* A card that was asleep takes its time, and so does compiling the kernels: some seconds each. A
  * child that has told all has END_S to end in, while the driver takes back what it had. */
-enum { START_S = 60, END_S = 10, COSTS_S = 110 };
+enum { START_S = 60, END_S = 10 };
 
 struct findings *findings_new(void) {
     void *p = mmap(NULL, sizeof(struct findings), PROT_READ | PROT_WRITE,
@@ -191,6 +188,7 @@ static void run_one(const struct check *check, struct result *result) {
 /* A fresh process follows whatever may have left something behind. */
 static void run_checks(const struct job *job) {
     struct result *results = job->findings->results;
+    check_unmap_waits = &job->findings->unmap_waits;
     if (!open_for_checks(job, &results[job->from]))
         return;
     size_t i = job->from;
@@ -233,164 +231,4 @@ bool child_run_checks(int device, struct findings *findings, child_tell *tell) {
         await(child, NULL, END_S, &status);
     }
     return first->outcome != CHECK_FAILED;
-}
-
-/* --- costs --- */
-
-static void measure(const struct job *job) {
-    /* Ten seconds for all of the quick form; 200 are two above the 99th percentile. */
-    static const size_t samples[] = {[FORM_QUICK] = 5, [FORM_USUAL] = 40, [FORM_FULL] = 200};
-    struct result *result = &job->findings->costs_result;
-    struct text said = TEXT_IN(result->said);
-    if (!open_for_checks(job, result))
-        return;
-    CUresult measured = costs_measure(samples[check_form], &job->findings->costs);
-    if (measured != CUDA_SUCCESS)
-        text_format(&said, "a call answered %s", driver_error_name(measured));
-    child_end(result, measured == CUDA_SUCCESS ? CHECK_PASSED : CHECK_FAILED);
-}
-
-void child_run_costs(int device, struct findings *findings) {
-    struct job job = {.device = device, .findings = findings, .run = measure};
-    struct result *result = &findings->costs_result;
-    child_run(&job, COSTS_S, result);
-    if (atomic_load(&result->state) != STATE_DONE)
-        end_for(result, false, COSTS_S, 0);
-    if (result->outcome == CHECK_FAILED)
-        result->outcome = CHECK_SKIPPED;
-}
-
-/* ---- with the user's PyTorch ---- */
-
-/* tests/gpu counts on two minutes at the most. Three seconds on the simulated device move 60,000
- * pages; fewer than LEAST_MOVED prove nothing. */
-enum { PYTHON_LIMIT_S = 115, LEAST_MOVED = 100 };
-
-const char *const python_doors[PYTHON_DOORS] = {"native", "expandable", "async"};
-
-static const char *const settings[PYTHON_DOORS] = {"", "expandable_segments:True",
-                                                   "backend:cudaMallocAsync"};
-
-extern const char python_script[];
-
-struct run {
-    const struct python *python;
-    const struct prove_card *card;
-    size_t door;
-    char folder[32], record[64], said[64]; /* a folder of ours, and files in it */
-};
-
-/* The trial needs these settings, whatever the user has set for his own programs. */
-static void set_python_environment(const struct run *run) {
-    setenv("LD_PRELOAD", run->python->preload, 1);
-    if (!run->card->simulated)
-        setenv("CUDA_VISIBLE_DEVICES", run->card->key.card, 1);
-    setenv("PYTORCH_CUDA_ALLOC_CONF", settings[run->door], 1);
-    unsetenv("PYTORCH_ALLOC_CONF");
-    setenv("VRAMGC_MODE", "compact", 1);
-    setenv("VRAMGC_ASYNC", "pages", 1);
-    setenv("VRAMGC_ALLOC_CONF", "keep", 1);
-    setenv("VRAMGC_OUT", run->record, 1);
-    setenv("VRAMGC_LOG", "error", 1); /* the last line that is said is told */
-}
-
-static void interpret(const struct job *job) {
-    static const char *const seconds[] = {"3", "15", "60"};
-    const struct run *run = job->with;
-    char spare[16];
-    snprintf(spare, sizeof spare, "%zu", check_spare_bytes >> 20);
-    int out = open(run->said, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
-    if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
-        _exit(125);
-    set_python_environment(run);
-    execlp(run->python->interpreter, run->python->interpreter, "-c", python_script, "--seconds",
-           seconds[check_form], "--operations", "200", "--leave-mib", "2048", "--spare-mib", spare,
-           (char *)NULL);
-    dprintf(STDERR_FILENO, "%s cannot be started\n", run->python->interpreter);
-    _exit(127);
-}
-
-/* --- what came of it --- */
-
-static void last_line(const char *path, struct text *said) {
-    char line[400], last[400] = "it said nothing";
-    FILE *in = fopen(path, "re");
-    while (in && fgets(line, sizeof line, in))
-        if (line[0] != '\n')
-            text_copy(last, sizeof last, line);
-    if (in)
-        fclose(in);
-    last[strcspn(last, "\n")] = 0;
-    text_add(said, last);
-}
-
-/* The library's own record of the process. */
-static bool pages_moved(const char *path, struct text *said) {
-    static struct vramgc_file file;
-    FILE *in = fopen(path, "re");
-    bool read = in && fread(&file, sizeof file, 1, in) == 1 &&
-                file.format_version == VRAMGC_FORMAT_VERSION &&
-                memcmp(file.magic, VRAMGC_MAGIC, sizeof file.magic) == 0;
-    if (in)
-        fclose(in);
-    if (!read) {
-        text_add(said, "the library left no record");
-        return false;
-    }
-    file.mode[sizeof file.mode - 1] = file.mode_why[sizeof file.mode_why - 1] = 0;
-    uint64_t maps = file.devices[0].stats.page_maps, unmaps = file.devices[0].stats.page_unmaps;
-    text_format(said, "PyTorch %.31s, mode %s, %llu pages mapped, %llu unmapped; ",
-                file.torch_version, file.mode, (unsigned long long)maps,
-                (unsigned long long)unmaps);
-    if (strcmp(file.mode, "compact") == 0 && maps >= LEAST_MOVED && unmaps >= LEAST_MOVED)
-        return true;
-    text_format(said, "%s", file.mode_why);
-    return false;
-}
-
-static bool make_files(struct run *run) {
-    text_copy(run->folder, sizeof run->folder, "/tmp/vramgc-prove.XXXXXX");
-    if (!mkdtemp(run->folder))
-        return false;
-    snprintf(run->record, sizeof run->record, "%s/record", run->folder);
-    snprintf(run->said, sizeof run->said, "%s/said", run->folder);
-    return true;
-}
-
-static void remove_files(const struct run *run) {
-    unlink(run->record);
-    unlink(run->said);
-    rmdir(run->folder);
-}
-
-static void run_door(struct run *run, int device, struct findings *findings) {
-    struct result *result = &findings->python[run->door];
-    struct text said = TEXT_IN(result->said);
-    struct job job = {.device = device, .findings = findings, .run = interpret, .with = run};
-    if (!make_files(run)) {
-        text_add(&said, "no folder can be made in /tmp");
-        child_end(result, CHECK_FAILED);
-        return;
-    }
-    bool fine = child_run(&job, PYTHON_LIMIT_S, result);
-    bool moved = fine && pages_moved(run->record, &said);
-    said.length = strlen(result->said);
-    if (!moved) {
-        text_add(&said, *result->said ? "; " : "");
-        last_line(run->said, &said);
-    }
-    child_end(result, moved ? CHECK_PASSED : CHECK_FAILED);
-    remove_files(run);
-}
-
-void python_run(const struct python *python, int device, struct findings *findings,
-                child_tell *tell) {
-    for (size_t door = 0; python->interpreter && door < PYTHON_DOORS; door++) {
-        struct run run = {.python = python, .card = &findings->card, .door = door};
-        const struct result *result = &findings->python[door];
-        tell(python_doors[door], "the same with your PyTorch", NULL);
-        run_door(&run, device, findings);
-        findings->failed += result->outcome == CHECK_FAILED;
-        tell(python_doors[door], "the same with your PyTorch", result);
-    }
 }

@@ -5,7 +5,6 @@
 
 #include "prove/card.h"
 #include "prove/check.h"
-#include "prove/costs.h"
 
 /* ---- what is asked of the driver, the same on a card and on the simulated device ---- */
 
@@ -26,7 +25,7 @@ extern const size_t check_count;
 
 /* ---- what is found ---- */
 
-enum { MOST_CHECKS = 24, SAID_BYTES = 512, PYTHON_DOORS = 3 };
+enum { MOST_CHECKS = 24, SAID_BYTES = 512 };
 
 enum state { STATE_OPEN, STATE_RUNNING, STATE_DONE };
 
@@ -42,9 +41,8 @@ struct findings {
     int driver_version; /* the newest CUDA that it knows, 1000 * major + 10 * minor; 0: not known */
     struct prove_card card;
     struct result results[MOST_CHECKS];
-    struct result python[PYTHON_DOORS]; /* the doors */
-    struct result costs_result, park;   /* park_trial_run(); neither counts as failed */
-    struct costs costs;
+    struct result park; /* park_trial_run(); it does not count as failed */
+    bool unmap_waits;
     size_t failed;
 };
 
@@ -79,18 +77,3 @@ typedef void child_tell(const char *name, const char *asked, const struct result
 
 /* Runs the table's rows of the form. False: after the first has failed nothing else is tried. */
 bool child_run_checks(int device, struct findings *findings, child_tell *tell);
-
-/* Measures the costs. What cannot be measured is said in costs_result, and fails nothing. */
-void child_run_costs(int device, struct findings *findings);
-
-/* The soak with a user's own PyTorch under the library, once for each door: native segments,
- * expandable ones, cudaMallocAsync. */
-struct python {
-    const char *interpreter; /* NULL: there is none to be tried */
-    const char *preload;     /* LD_PRELOAD with libvramgc.so */
-};
-
-extern const char *const python_doors[PYTHON_DOORS];
-
-void python_run(const struct python *python, int device, struct findings *findings,
-                child_tell *tell);

@@ -144,7 +144,3 @@ CUresult work_for(CUstream stream, unsigned milliseconds) {
     self.ending = pthread_create(&self.ender, NULL, end_it, stream) == 0;
     return self.ending ? CUDA_SUCCESS : work_end(stream);
 }
-
-CUresult work_nothing(CUstream stream) {
-    return spin(stream, 0);
-}

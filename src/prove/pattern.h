@@ -27,9 +27,6 @@ CUresult pattern_forget(void);
 CUresult work_begin(CUstream stream, unsigned milliseconds);
 CUresult work_end(CUstream stream);
 
-/* One kernel that does nothing. */
-CUresult work_nothing(CUstream stream);
-
 /* Work that is over by itself after about so long, also on the simulated device: there work_end
  * waits for the thread that ends it. One at a time. */
 CUresult work_for(CUstream stream, unsigned milliseconds);

@@ -36,12 +36,11 @@ static void write_proof_head(FILE *out, const struct findings *findings, const c
             findings->failed ? "failed" : "passed", card->key.card, card->key.driver,
             card->key.engine);
     write_clean(out, card->name);
-    fprintf(out, "\npark %s\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n",
-            findings->park.state == STATE_DONE ? outcome_words[findings->park.outcome]
-                                               : "not tried",
-            card->bus, card->total_bytes >> 20,
-            findings->costs.unmap_waits ? PROOF_UNMAP_WAITS : "at once", form_names[check_form],
-            date, version, card->simulated ? ", on a simulated device" : "");
+    fprintf(
+        out, "\npark %s\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n",
+        findings->park.state == STATE_DONE ? outcome_words[findings->park.outcome] : "not tried",
+        card->bus, card->total_bytes >> 20, findings->unmap_waits ? PROOF_UNMAP_WAITS : "at once",
+        form_names[check_form], date, version, card->simulated ? ", on a simulated device" : "");
 }
 
 static void write_result(FILE *out, const char *what, const char *name,
@@ -59,18 +58,6 @@ static void write_results(FILE *out, const struct findings *findings) {
     for (size_t i = 0; i < check_count; i++)
         write_result(out, "check", check_table[i].name, &findings->results[i]);
     write_result(out, "check", "park", &findings->park);
-    for (size_t i = 0; i < PYTHON_DOORS; i++)
-        write_result(out, "python", python_doors[i], &findings->python[i]);
-}
-
-/* us: median, 99th percentile. */
-static void write_costs(FILE *out, const struct costs *costs) {
-    for (size_t i = 0; i < costs->count; i++) {
-        const struct cost *cost = &costs->list[i];
-        fprintf(out, "cost %s %u MiB x %u%s%s: %.2f us, p99 %.2f\n", cost->call, cost->mib,
-                cost->handles, *cost->beside ? " beside " : "", cost->beside,
-                (double)cost->median_ns / 1e3, (double)cost->high_ns / 1e3);
-    }
 }
 
 static bool write_proof(int fd, const struct findings *findings, const char *version) {
@@ -81,7 +68,6 @@ static bool write_proof(int fd, const struct findings *findings, const char *ver
     }
     write_proof_head(out, findings, version);
     write_results(out, findings);
-    write_costs(out, &findings->costs);
     fputs(&PROOF_END[1], out); /* the line before has ended */
     bool written = fflush(out) == 0 && fsync(fd) == 0 && !ferror(out);
     return fclose(out) == 0 && written;
@@ -209,16 +195,8 @@ static int prove_one(int device, const char *version, const struct prove_wish *w
     }
     check_spare_bytes = findings->card.display ? CARD_SPARE_MIB * MEBIBYTE : 0;
     tell->begin(device, &findings->card);
-    if (child_run_checks(device, findings, tell->row)) {
-        static const char name[] = "costs", asked[] = "what the driver's calls cost, by size";
-        if (wish->python)
-            python_run(wish->python, device, findings, tell->row);
-        tell->row(name, asked, NULL);
-        child_run_costs(device, findings);
-        tell->row(name, asked, &findings->costs_result);
-        if (wish->park)
-            park_trial_run(device, findings, tell->row);
-    }
+    if (child_run_checks(device, findings, tell->row) && wish->park)
+        park_trial_run(device, findings, tell->row);
     if (!proof_write(findings, version, path, sizeof path)) {
         snprintf(why, sizeof why, "the proof cannot be written to %s", path);
         return not_tried(why);

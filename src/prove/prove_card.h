@@ -17,10 +17,9 @@ struct prove_telling {
 };
 
 struct prove_wish {
-    int device;                  /* as the driver numbers them; -1: all */
-    bool only_unproven;          /* leave out cards that have an answer already */
-    bool park;                   /* whether a program can be parked is asked, too */
-    const struct python *python; /* may be NULL */
+    int device;         /* as the driver numbers them; -1: all */
+    bool only_unproven; /* leave out cards that have an answer already */
+    bool park;          /* whether a program can be parked is asked, too */
 };
 
 /* The key of a card that NVML names. version: as cuDriverGetVersion tells. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `vramgc prove` does not measure, in half a minute, by the driver alone (ctypes) and a little
-PyTorch: what the engine's calls cost beside many handles and beside work, and what they do to
-launches. One line of JSON for each figure, at once; words choose groups. Without libvramgc.so."""
+PyTorch: what the engine's calls cost by size, beside many handles and beside work, and what they do
+to launches. One line of JSON for each figure, at once; words choose groups. Without libvramgc.so."""
 
 import contextlib
 import ctypes
@@ -285,6 +285,23 @@ def launches():
     tell("launch", alone=alone, beside_page_calls=beside, lives_meanwhile=len(lives))
 
 
+def sizes():
+    """cuMemAlloc and cuMemFree stand for cudaMalloc and cudaFree, which call them; and handles."""
+    at = u64()
+    for mib in (2, 32, 128):
+        times = {}
+        for _ in range(40):
+            size, made = u64(mib << 20), []
+            for name, step in (
+                ("alloc", lambda: call("cuMemAlloc_v2", ctypes.byref(at), size)),
+                ("free", lambda: call("cuMemFree_v2", at)),
+                ("create", lambda: made.append(create(mib << 20))),
+                ("release", lambda: release(made[0])),
+            ):
+                times.setdefault(name, []).append(timed_us(step))
+        tell("by_size", mib=mib, **{name: spread(samples) for name, samples in times.items()})
+
+
 def handles():
     """Each call again while so many handles are mapped elsewhere."""
     at, most = reserve(PAGE), min(10000, int(free_bytes() * 0.6) // PAGE)
@@ -306,7 +323,7 @@ def handles():
         release(handle)
 
 
-GROUPS = (names, info, lag, context_event, beside_work, launches, handles)
+GROUPS = (names, info, lag, context_event, beside_work, launches, sizes, handles)
 
 
 def main(words):

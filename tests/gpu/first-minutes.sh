@@ -141,7 +141,7 @@ if compgen -G '.gpu/whl/*.whl' >/dev/null; then
 fi
 step hooked 90 20 hooked
 step micro 90 30 micro
-step quick_python 150 60 prove python --quick --python "$(command -v "$python")"
+step soaks 150 60 python3 "$here/soaks.py" "$vramgc" "$(command -v "$python")" 3
 n=0
 for mode in off lowvram compact flush lowvram off; do # nothing is short: what each costs, by turns
     n=$((n + 1)) same=()

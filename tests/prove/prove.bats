@@ -29,12 +29,11 @@ passes() { [ "$status" = 0 ] && [ -z "$errors" ] && [[ $proof == *$'\nresult pas
 # finds NAME: that check and the proof failed.
 finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == *$'\ncheck '"$1: failed"* && $output == *"stays flush"* ]]; }
 
-@test "a good device: passed; the proof names card, driver, engine, what was asked and what calls cost" {
+@test "a good device: passed; the proof names card, driver, engine and what was asked" {
     prove --mem 4GiB -- --quick
     passes
     [[ $proof == "vramgc proof 1"* && $proof == *$'\ndriver 13.0\nengine '* && $proof == *$'\nform quick\n'* ]]
-    [[ $proof == *$'\ncheck translation: passed'* && $proof == *$'\ncost cuMemSetAccess 2 MiB x 64: '* &&
-        $proof == *$'\ncost cuMemUnmap 2 MiB x 1 beside launches: '* && $proof == *$'\ncost cuMemGetInfo 0 MiB x 1: '* ]]
+    [[ $proof == *$'\ncheck translation: passed'* ]]
     [ "$(stat -c %a "$XDG_STATE_HOME"/vramgc/*.proof)" = 600 ]
     [ "$(find "$XDG_STATE_HOME/vramgc" -type f | wc -l)" = 1 ] # nothing lies beside it
 }
@@ -84,19 +83,13 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     SIMGPU_CHEAT=host_crash SIMGPU_STRICT=abort SIMGPU_DISPLAY=nvml prove --mem 2GiB --
     passes
     [[ $proof == *$'\ncheck full card: left out'*'a monitor is connected'* ]]
-    [[ $proof == *$'\ncheck release: passed'* && $proof == *$'\ncost cuMemGetInfo 0 MiB x 1: '* ]]
-}
-
-@test "costs decide nothing" {
-    prove --mem 1GiB --fail cuMemsetD8Async:8+:700 -- --quick --verbose
-    passes
-    [[ $output == *'a call answered CUDA_ERROR_ILLEGAL_ADDRESS'* ]]
+    [[ $proof == *$'\ncheck release: passed'* ]]
 }
 
 @test "Volta is refused, and nothing else is tried on it" {
     prove --mem 1GiB --cc 7.0 --
     finds grain
-    [[ $output == *'Volta (sm_70)'* && $(grep -c '^check' <<<"$proof") = 1 && $proof != *$'\ncost'* ]]
+    [[ $output == *'Volta (sm_70)'* && $(grep -c '^check' <<<"$proof") = 1 ]]
     prove --mem 1GiB --cc 7.5 -- --quick
     passes
 }
@@ -127,7 +120,7 @@ least_free() { sed -n 's/.*: create .*, \([1-9][0-9]*\) free/\1/p' "$1" | sort -
     SIMGPU_UNMAP_WAITS=1 prove --mem 2GiB -- --quick
     passes
     [[ $proof == *$'\nunmap waits for kernels\n'* && $output == *'Unmapping waits for running kernels here'* ]]
-    [[ $proof =~ cost\ cuMemUnmap\ 2\ MiB\ x\ 1\ beside\ a\ 200\ ms\ kernel:\ [2-9][0-9]{5} ]]
+    [[ $proof =~ check\ unmap\ beside:\ passed[^$'\n']*unmapping\ took\ [2-9][0-9]{2}\ ms,\ and\ the\ work\ was\ over ]]
     echo 'alloc a 300MiB; free a' >"$BATS_TEST_TMPDIR/drive"
     LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_LOG=info VRAMGC_OUT= tests/on_card --cuda 13 --mem 2GiB -- \
         "${driver[0]}" "$BATS_TEST_TMPDIR/drive" 2>"$BATS_TEST_TMPDIR/err"
