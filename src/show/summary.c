@@ -318,7 +318,9 @@ static void list_jobs(FILE *out, const struct stats_file *record,
     write_omitted(out, first);
     for (size_t i = first; i < record->job_count; i++)
         list_job(out, record->jobs[i], record->file->python_ended_ns);
-    summary_line(out, "         Requests less than a second apart count as one job.");
+    summary_line(
+        out, "         Requests within 0.2 s count as one job; within a second where the first");
+    summary_line(out, "         left something on the card.");
 }
 
 static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {

@@ -13,6 +13,10 @@
  * one step of a large model makes the program wait for the GPU nearly as long. */
 enum { RESTS = 20 };
 
+/* Where live memory is what it was before, to the byte, nothing of the job is left: no more is to
+ * come. Requests of a server follow each other in less than a second. */
+enum { SAME_RESTS = 4 };
+
 /* Live memory that has risen and stays: a wait for the GPU. After so long it is a model that was
  * loaded. */
 enum { LOADED_RESTS = 2 * RESTS };
@@ -22,6 +26,7 @@ struct watch {
     bool at_work, rose;
     uint64_t look_ns, changed_ns;            /* the latest look; when an event was last seen */
     uint64_t began_ns;                       /* the look before the first event */
+    uint64_t rest_live;                      /* what was live then */
     uint64_t low_live, peak_live, peak_held; /* since then, as the looks saw it */
     uint64_t held_peak_seen, live_seen;      /* at the latest look */
     uint64_t count, left_live;               /* jobs so far, and what was live after the latest */
@@ -56,7 +61,7 @@ static void begin_job(struct watch *watch, uint64_t now) {
     watch->at_work = true;
     watch->rose = false;
     watch->began_ns = watch->look_ns ? watch->look_ns : now - settings_standards()->sample_ns;
-    watch->low_live = watch->live_seen;
+    watch->low_live = watch->rest_live = watch->live_seen;
     watch->peak_live = watch->peak_held = 0;
 }
 
@@ -137,15 +142,19 @@ static void judge_job(struct device *device, struct watch *watch, bool for_long)
 
 void jobs_look(struct device *device, uint64_t top_bytes, uint64_t changed_ns, uint64_t now) {
     struct watch *watch = &self.watches[device_index(device)];
+    uint64_t rest_ns = settings_standards()->rest_ns;
     bool changed = changed_ns != watch->changed_ns;
+    if (changed && watch->at_work && now - watch->changed_ns >= RESTS * rest_ns)
+        judge_job(device, watch, false); /* it rested so long between two looks */
     if (changed && !watch->at_work)
         begin_job(watch, now);
     watch->changed_ns = changed_ns;
     note_live(device, watch, top_bytes);
     watch->peak_held = max_u64(watch->peak_held, held_since(watch, &device->out->stats.held_bytes));
     watch->look_ns = now;
-    uint64_t rested_ns = now - changed_ns, rest_ns = settings_standards()->rest_ns;
-    if (watch->at_work && rested_ns >= RESTS * rest_ns)
+    uint64_t rested_ns = now - changed_ns;
+    uint64_t rests = watch->live_seen == watch->rest_live ? SAME_RESTS : RESTS;
+    if (watch->at_work && rested_ns >= rests * rest_ns)
         judge_job(device, watch, rested_ns >= LOADED_RESTS * rest_ns);
 }
 

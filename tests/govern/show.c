@@ -54,6 +54,7 @@ static void show_jobs(void) {
 
 static void show_device(const struct vramgc_device *device) {
     const struct vramgc_device_stats *stats = &device->stats;
+    printf("worked_ns %" PRIu64 "\n", device->worked_ns);
 #define DEVICE_GAUGE(name, unit, help)                                                             \
     printf(#name " %" PRIu64 "\n" #name "_peak %" PRIu64 "\n", stats->name.current,                \
            stats->name.peak);

@@ -101,6 +101,29 @@ assert all(a["time_ns"] + a["took_ns"] <= b["time_ns"] + b["took_ns"] for a, b i
     done
 }
 
+# ahead SECONDS BEFORE: for a script of c10drive: once a look has seen what came so long after the start, the clock is so far ahead.
+ahead() {
+    step "ahead-$1" "build/govern/show '$BATS_TEST_TMPDIR/record.vramgc' | awk '/^worked_ns/ { seen = \$2 >= $2e9 } END { exit !seen }' &&
+        python3 -c 'import sys; open(sys.argv[1], \"r+b\").write(($1 * 10**9).to_bytes(8, sys.byteorder))' '$BATS_TEST_TMPDIR/clock'"
+}
+
+# A rest is a second: nothing is over by itself while the test waits. Before job 5 the program rests between two looks.
+@test "a job of which nothing is left ends after four rests, one that left something after twenty" {
+    export VRAMGC_LOG=info VRAMGC_TEST_REST=1s VRAMGC_TEST_SAMPLE=300ms VRAMGC_TEST_CLOCK=$BATS_TEST_TMPDIR/clock VRAMGC_MODE=compact
+    for version in $versions; do
+        head -c 8 /dev/zero >"$VRAMGC_TEST_CLOCK"
+        drive "$version" \
+            "alloc m 200MiB; alloc t 300MiB; free t; $(ahead 30 0.001); $(until_said 'job 1  ');
+             alloc t 320MiB; free t; $(ahead 40 30); $(until_said 'job 2  ');
+             alloc k 64MiB; alloc t 340MiB; free t; $(ahead 50 40); alloc t 360MiB; free t; $(ahead 80 50); $(until_said 'job 3  ');
+             alloc n 64MiB; alloc t 380MiB; free t; $(ahead 110 80); alloc t 400MiB; free t; $(ahead 140 110); $(until_said 'job 5  '); _exit 0" --mem 2GiB
+        tells_job 2 'peak live 520 MiB  now 200 MiB (+0 B since job 1)'
+        tells_job 3 'peak live 624 MiB  now 264 MiB (+64.0 MiB since job 2)'
+        tells_job 4 'peak live 708 MiB  now 328 MiB (+64.0 MiB since job 3)'
+        tells_job 5 'peak live 728 MiB  now 328 MiB (+0 B since job 4)'
+    done
+}
+
 @test "of jobs none is left out" {
     local script= i
     for ((i = 1; i <= 40; i++)); do

@@ -318,6 +318,8 @@ prove_finds() {
 @test "a function is told by its address alone" { caught_names name_of_another; }
 @test "a model that is loaded is a job" { caught load_is_job govern/while_running 'a model that is loaded'; }
 @test "of a job only what a look finds is known" { caught job_peak_of_look govern/while_running 'on request each job'; }
+@test "a job of which nothing is left ends no sooner" { caught next_job_awaited govern/while_running 'of which nothing is left'; }
+@test "a rest between two looks ends no job" { caught rest_not_seen govern/while_running 'of which nothing is left'; }
 @test "what the program is at when it ends is no job" { caught last_job_lost govern/while_running 'when it ends'; }
 
 # --- soft out-of-memory: where two checks cover a case both are taken out ---
