@@ -44,7 +44,10 @@ static struct parts parts_of(const struct oom *oom) {
         part_add(&parts, "kept for a model's step", sum->step_bytes);
     parts.code = parts.count;
     if (sum->code_bytes)
-        part_add(&parts, oom->of_aimdo ? "DynamicVRAM's weights" : "libraries here",
+        part_add(&parts,
+                 library_is_uncached(oom->record->file, oom->device) ? "PyTorch, uncached"
+                 : oom->of_aimdo                                     ? "DynamicVRAM's weights"
+                                                                     : "libraries here",
                  sum->code_bytes);
     parts.process = parts.count; /* the driver's own, where none is known by name */
     add_processes(&parts, oom);

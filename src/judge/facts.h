@@ -70,7 +70,7 @@ enum fact {
     IMPOSSIBLE = 1 << 12,  /* compact was asked for what it cannot do */
     WARNED = 1 << 13,      /* PyTorch wrote of requests that were refused and did no harm */
     TOLD = 1 << 14,        /* an out-of-memory is told */
-    GROWTH_TOLD = 1 << 15, /* ... whose cause is growth */
+    GROWTH_TOLD = 1 << 15, /* ... of memory that rose to the end */
     UNSEEN = 1 << 16       /* it used CUDA, and no memory of PyTorch's allocator was seen */
 };
 

@@ -454,6 +454,14 @@ static void add_highest(struct facts *facts, const struct tally *tally) {
     fact_word(facts, "library", library_of_most(file, tally->highest));
 }
 
+static void add_uncached(struct facts *facts, const struct vramgc_file *file) {
+    for (size_t i = 0; i < file->device_count; i++)
+        if (library_is_uncached(file, &file->devices[i])) {
+            fact_word(facts, "uncached", "PYTORCH_NO_CUDA_MEMORY_CACHING");
+            fact_bytes(facts, "code", file->devices[i].stats.other_bytes.peak);
+        }
+}
+
 void facts_of_run(struct facts *facts, const struct tally *tally) {
     char words[60];
     struct text text = TEXT_IN(words);
@@ -467,6 +475,7 @@ void facts_of_run(struct facts *facts, const struct tally *tally) {
         add_emptied(facts, tally->records[i]);
         add_rounded(facts, tally->records[i]);
         add_giver(facts, tally->records[i]);
+        add_uncached(facts, tally->records[i]->file);
         for (size_t j = 0; j < tally->records[i]->file->device_count; j++)
             add_moved(facts, tally->records[i], j);
     }

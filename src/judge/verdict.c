@@ -215,6 +215,7 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     struct facts facts;
     bool seen = verdict->kind != VERDICT_UNKNOWN;
     facts_of_run(&facts, tally);
+    sentences_say(&todo, SAY_DO, &facts);
     if (seen && !tally->crashed) /* else that comes first */
         say_grows(&what, &todo, tally, true);
     crash_say(&what, tally->crashed);
@@ -248,6 +249,14 @@ static bool is_same_run(const struct vramgc_file *a, const struct vramgc_file *b
                : a->pid == b->pid || a->pid == b->parent_pid || b->pid == a->parent_pid;
 }
 
+/* Its peak is where memory ran out, and says no more than that. */
+static bool rose_to_the_end(const struct tally *tally) {
+    if (!tally->failed_in)
+        return false;
+    struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
+    return oom.cause == VRAMGC_CAUSE_GROWTH || oom.load.site || oom.stayed_bytes;
+}
+
 /* Idle memory is told of here where the verdict is another one. */
 static void say_beside(struct text *note, const struct verdict *verdict,
                        const struct tally *tally) {
@@ -255,7 +264,7 @@ static void say_beside(struct text *note, const struct verdict *verdict,
     bool growth_told = verdict->kind == VERDICT_GROWS || verdict->kind == VERDICT_CRASHED;
     struct facts run, idle;
     facts_of_run(&run, tally);
-    fact_if(&run, oom && verdict->oom == VRAMGC_CAUSE_GROWTH, GROWTH_TOLD);
+    fact_if(&run, oom && rose_to_the_end(tally), GROWTH_TOLD);
     facts_begin(&idle, 0);
     if (tally->highest)
         facts_of_idle(&idle, tally, oom && verdict->oom == VRAMGC_CAUSE_POOL);

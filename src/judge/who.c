@@ -229,6 +229,11 @@ const char *library_of_most(const struct vramgc_file *file, const struct vramgc_
     return NULL;
 }
 
+bool library_is_uncached(const struct vramgc_file *file, const struct vramgc_device *device) {
+    const char *library = library_of_most(file, device);
+    return device->stats.reserved_bytes.peak == 0 && library && strstr(library, "libc10_cuda");
+}
+
 bool library_shows(const struct vramgc_device *device, uint64_t index) {
     uint64_t least = max_u64(device->stats.other_bytes.peak / LIBRARY_PART, LEAST_LIBRARY_BYTES);
     return device->of_libraries[index].peak >= least;

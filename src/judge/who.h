@@ -81,6 +81,9 @@ const char *library_name(const struct vramgc_file *file, uint64_t index);
  * did, or it is not known. */
 const char *library_of_most(const struct vramgc_file *file, const struct vramgc_device *device);
 
+/* All that PyTorch had, tensor by tensor: PYTORCH_NO_CUDA_MEMORY_CACHING is set. */
+bool library_is_uncached(const struct vramgc_file *file, const struct vramgc_device *device);
+
 /* The library held enough to be worth a line beside all of them. */
 bool library_shows(const struct vramgc_device *device, uint64_t index);
 

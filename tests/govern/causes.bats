@@ -188,6 +188,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
         PYTORCH_NO_CUDA_MEMORY_CACHING=1 VRAMGC_MODE=flush drive "$version" 'alloc a 600MiB; alloc b 400MiB; _exit 0' --mem 1GiB
         tells other_code "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 600 MiB in all" \
             'Take PYTORCH_NO_CUDA_MEMORY_CACHING out'
+        [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'CARD     live 0 B + idle 0 B + PyTorch, uncached 600 MiB + '* ]]
         split=max_split_size_mb:64
         PYTORCH_CUDA_ALLOC_CONF=$split PYTORCH_ALLOC_CONF=$split VRAMGC_MODE=observe drive "$version" \
             'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26; alloc x 150MiB; _exit 0' --mem 1GiB

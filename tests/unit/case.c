@@ -120,7 +120,9 @@ static void set_hook(struct program *program, const char *name) {
 static void set_library(struct program *program, const char *name) {
     text_copy(program->file->libraries[1].name, sizeof program->file->libraries[1].name, name);
     program->file->library_count = 2;
-    latest(program)->library = 1;
+    program->file->devices[0].of_libraries[1].peak = UINT64_MAX; /* most of whatever there is */
+    if (program->record.refusal_count)
+        latest(program)->library = 1;
 }
 
 /* The function that asked, or has most: of this phase. */

@@ -59,8 +59,8 @@ static const struct row todos[] = {
     {"fragmented hook=cudaMallocAsync asked=flush",
      "Run with --mode compact --async pages: a pool of vramgc, which keeps only what is live."},
     {"fragmented hook=cudaMallocAsync unproven",
-     "Use `vramgc run --lowvram`: what the pool keeps then goes back at once; no model is moved to "
-     "RAM. Or run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors. Until then `vramgc "
+     "run --lowvram` has the pool give back at once what it can; no model is moved to RAM."},
     {"full live=6000 kept=900 graphs",
      "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or "
      "max-autotune)."},
@@ -136,7 +136,8 @@ static const struct row todos[] = {
      "Make image or batch smaller. In a script try again behind "
      "`except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
     {"full full failed=2000:same",
-     "Make image or batch smaller: the second try asked for as much as the first."},
+     "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
+     "second try asked for as much as the first."},
     {"full full failed=2000:same request=300",
      "Make image or batch smaller. In a script try again "
      "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
@@ -158,6 +159,9 @@ static const struct row todos[] = {
      "its "
      "place."},
     {"full other=6000 no-cache library=libc10_cuda.so",
+     "Take PYTORCH_NO_CUDA_MEMORY_CACHING out of the environment (webui-user.sh): vramgc then sees "
+     "PyTorch's memory, and PyTorch asks the driver less often."},
+    {"no-cache others-held=6000 library=libc10_cuda.so",
      "Take PYTORCH_NO_CUDA_MEMORY_CACHING out of the environment (webui-user.sh): vramgc then sees "
      "PyTorch's memory, and PyTorch asks the driver less often."},
     {"full card=500", SMALLER},

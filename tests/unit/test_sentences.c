@@ -64,6 +64,9 @@ static const struct row whats[] = {
      "No allocation failed: 7.7 GiB held at the peak; PyTorch held up to 7.7 GiB "
      "for 7.7 GiB of live memory, other libraries up to 2.0 GiB."},
     {"no-cache", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator."},
+    {"no-cache others-held=6000 library=libc10_cuda.so",
+     "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB at "
+     "most, was a request of its own to the driver."},
     {"no-cache reserved-peak=100", "No allocation failed."},
     {"killed=SEGV live-peak=4000",
      "CRASHED at 1:40.000: SIGSEGV. No allocation had failed: 7.7 GiB "
@@ -359,6 +362,7 @@ static const struct row notes[] = {
     {"short=1000 used-peak=4000 held-peak=4000", ""},
     {"short=100 used-peak=7900", ""},
     {"short=1000 used-peak=7900 full grows=100", ""},
+    {"short=1000 used-peak=7900 full request=390 load=load_model:7800", ""},
 };
 
 /* Rows that a case came to; a row is its condition. */
