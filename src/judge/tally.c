@@ -170,13 +170,16 @@ static bool much_at_last(const struct tally *tally) {
     return idle >= VERDICT_IDLE_BYTES && (double)idle >= VERDICT_IDLE_SHARE * held;
 }
 
-/* By what was refused, though it came when asked for again, or by how full the card was then. */
-static bool was_short_at_last(const struct tally *tally) {
+static bool was_full_at_last(const struct tally *tally) {
     struct division last = last_of(tally).division;
     double percent = percent_set(tally->highest_in);
     double used = (double)minus_u64(last.total_bytes, last.free_bytes);
-    return tally->granted > 0 ||
-           (last.known && percent > 0 && used * 100 >= percent * (double)last.total_bytes);
+    return last.known && percent > 0 && used * 100 >= percent * (double)last.total_bytes;
+}
+
+/* By what was refused, though it came when asked for again, or by how full the card was then. */
+static bool was_short_at_last(const struct tally *tally) {
+    return tally->granted > 0 || was_full_at_last(tally);
 }
 
 bool idle_is_much(const struct tally *tally) {
@@ -197,6 +200,7 @@ static void add_idle_words(struct facts *facts, const struct tally *tally) {
     struct text text = TEXT_IN(words);
     text_format(&text, "%.4g", threshold_of(tally->highest_in));
     fact_word(facts, "threshold", words);
+    fact_word(facts, "filled", was_full_at_last(tally) ? words : NULL);
     fact_word(facts, "option", below_threshold(tally) ? "--lowvram" : NULL);
     fact_bytes(facts, "held", held_by_pytorch(highest));
     fact_bytes(facts, "live", highest->live_bytes.peak);

@@ -127,7 +127,7 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
         const char *name = library_name(file, i);
         char label[sizeof table->rows[0].label];
         struct text text = TEXT_IN(label);
-        if (!name || !library_shows(device, i))
+        if (!name || !library_shows(device, i) || !last[i].peak) /* it may have come later */
             continue;
         text_add(&text, "of it: ");
         text_add_n(&text, name, bytes_of_columns(name, COLUMNS));

@@ -11,47 +11,6 @@
 
 #include <string.h>
 
-static const struct row words[] = {
-    {"", "ok"},
-    {"full", "full"},
-    {"fragmented", "fragmentation"},
-    {"rounded", "full"},
-    {"driver", "driver"},
-    {"limit", "limit"},
-    {"host", "host_memory"},
-    {"unknown", "full"},
-    {"fragmented hook=cudaMallocAsync", "pool"},
-    {"full live=6000 kept=900", "private_pool"},
-    {"full grows=100", "growth"},
-    {"full process=python:3000 held=4000", "other_process"},
-    {"full other=6000", "other_code"},
-    {"full request=9000", "too_large"},
-    {"full request=9000 limited=9000", "limit"},
-    {"full limited=700", "limit"},
-    {"full reported=went-on", "ok"},
-    {"full granted", "full"},
-    {"grows=100", "grows"},
-    {"host-grows=100", "grows"},
-    {"live-peak=4000", "idle"},
-    {"no-cache", "unknown"},
-    {"killed=KILL", "crashed"},
-    {"killed=SEGV", "crashed"},
-    {"killed=SEGV stopped", "ok"},
-    {"full pile=20", "growth"},
-    {"full pile=20 jobs=500:600", "full"},
-    {"full request=390 load=load_model:7800", "full"},
-    {"full request=390 load=offload_model:7800", "growth"},
-    {"fragmented pile=20", "fragmentation"},
-    {"fragmented grows=100", "growth"},
-    {"fragmented kept=900", "private_pool"},
-    {"fragmented kept=900 mode=compact", "fragmentation"},
-    {"fragmented kept=900 mode=compact graphs", "private_pool"},
-    {"fragmented request=102 kept=2", "fragmentation"},
-    {"rounded limited=700", "limit"},
-    {"rounded request=9000", "too_large"},
-    {"host request=9000", "host_memory"},
-};
-
 #define FINE                                                                                       \
     "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of tensors, hardly more than "     \
     "needed."
@@ -208,14 +167,19 @@ static const struct row whys[] = {
      IDLE_SAID " The driver's pool behind cudaMallocAsync keeps what is freed."},
     {"live-peak=4000 mode=observe", IDLE_SAID},
     {"live-now=4000 used-now=7900 used-peak=7900",
-     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. vramgc takes it back only "
-     "while more than 80 % of the card is in use (VRAMGC_THRESHOLD)."},
+     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. More than 80 % of the "
+     "card "
+     "were in use: vramgc gives such memory back after a second, or some more where the program "
+     "takes as much again (VRAMGC_COOLDOWN)."},
     {"live-now=4000 used-now=7900 used-peak=7900 ended",
-     "PyTorch kept much idle memory at the end: 7.7 GiB for 3.9 GiB of tensors. vramgc takes it "
-     "back only while more than 80 % of the card is in use (VRAMGC_THRESHOLD)."},
+     "PyTorch kept much idle memory at the end: 7.7 GiB for 3.9 GiB of tensors. More than 80 % "
+     "of the card were in use: vramgc gives such memory back after a second, or some more where "
+     "the program takes as much again (VRAMGC_COOLDOWN)."},
     {"live-now=4000 used-now=7900 used-peak=7900 threshold=60",
-     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. vramgc takes it back only "
-     "while more than 60 % of the card is in use (VRAMGC_THRESHOLD)."},
+     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. More than 60 % of the "
+     "card "
+     "were in use: vramgc gives such memory back after a second, or some more where the program "
+     "takes as much again (VRAMGC_COOLDOWN)."},
     {"live-now=4000 used-now=7900 used-peak=7900 threshold=99", ""},
     {"live-now=4000 used-now=7900 used-peak=7900 graphs",
      "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. CUDA graphs were "
