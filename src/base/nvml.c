@@ -40,28 +40,13 @@ bool nvml_open(struct nvml *nvml, void *(*lookup)(void *library, const char *sym
     int (*init)(void) = library ? lookup(library, "nvmlInit_v2") : NULL;
     if (!init || init() != SUCCESS)
         return false;
-    nvml->shutdown = lookup(library, "nvmlShutdown");
-    nvml->by_bus = lookup(library, "nvmlDeviceGetHandleByPciBusId_v2");
-    nvml->by_number = lookup(library, "nvmlDeviceGetHandleByIndex_v2");
-    nvml->count = lookup(library, "nvmlDeviceGetCount_v2");
-    nvml->name = lookup(library, "nvmlDeviceGetName");
-    nvml->uuid = lookup(library, "nvmlDeviceGetUUID");
-    nvml->pci = lookup(library, "nvmlDeviceGetPciInfo_v3");
-    nvml->memory = lookup(library, "nvmlDeviceGetMemoryInfo");
-    nvml->compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+#define FUNCTION(name, symbol, parameters) nvml->name = lookup(library, symbol);
+#include "base/nvml.def"
+#undef FUNCTION
     if (!nvml->compute)
         nvml->compute = lookup(library, "nvmlDeviceGetComputeRunningProcesses_v2");
-    nvml->graphics = lookup(library, "nvmlDeviceGetGraphicsRunningProcesses_v3");
     if (!nvml->graphics)
         nvml->graphics = lookup(library, "nvmlDeviceGetGraphicsRunningProcesses_v2");
-    nvml->display_active = lookup(library, "nvmlDeviceGetDisplayActive");
-    nvml->divided = lookup(library, "nvmlDeviceGetMigMode");
-    nvml->clients = lookup(library, "nvmlDeviceGetMPSComputeRunningProcesses_v3");
-    nvml->busy = lookup(library, "nvmlDeviceGetUtilizationRates");
-    nvml->busy_of = lookup(library, "nvmlDeviceGetProcessUtilization");
-    nvml->heat = lookup(library, "nvmlDeviceGetTemperature");
-    nvml->power = lookup(library, "nvmlDeviceGetPowerUsage");
-    nvml->most_power = lookup(library, "nvmlDeviceGetEnforcedPowerLimit");
     return true;
 }
 

@@ -32,28 +32,11 @@ struct nvml_process; /* its own */
 struct nvml_pci;
 struct nvml_sample;
 
-/* Its functions, of which each answers 0 where it knows; NULL: this one has it not. */
+/* Its functions; NULL: this one has it not. */
 struct nvml {
-    int (*shutdown)(void);
-    int (*by_bus)(const char *bus_id, nvml_card *card);
-    int (*by_number)(unsigned number, nvml_card *card);
-    int (*count)(unsigned *count);
-    int (*name)(nvml_card card, char *name, unsigned bytes);
-    int (*uuid)(nvml_card card, char *uuid, unsigned bytes);
-    int (*pci)(nvml_card card, struct nvml_pci *pci);
-    int (*memory)(nvml_card card, struct nvml_memory *memory);
-    int (*compute)(nvml_card card, unsigned *count, struct nvml_process *list);
-    int (*graphics)(nvml_card card, unsigned *count, struct nvml_process *list);
-    /* A server has it. Whether a screen is connected is not asked: an H200 says yes without one. */
-    int (*display_active)(nvml_card card, int *yes);
-    int (*divided)(nvml_card card, unsigned *now, unsigned *after_a_reset);
-    int (*clients)(nvml_card card, unsigned *count, struct nvml_process *list); /* of MPS */
-    int (*busy)(nvml_card card, unsigned percents[2]); /* of time: computing, copying */
-    int (*busy_of)(nvml_card card, struct nvml_sample *list, unsigned *count,
-                   unsigned long long since_us);
-    int (*heat)(nvml_card card, int sensor, unsigned *celsius);
-    int (*power)(nvml_card card, unsigned *milliwatts);
-    int (*most_power)(nvml_card card, unsigned *milliwatts);
+#define FUNCTION(name, symbol, parameters) int(*name) parameters;
+#include "base/nvml.def"
+#undef FUNCTION
 };
 
 /* Loads the library, whose functions `lookup` finds as dlsym does. False: there is none that works.

@@ -18,10 +18,6 @@ static const char *const private_variables[] = {
 /* An alert tells its command by the first; tests set a clock and standards by the second. */
 static const char *const private_beginnings[] = {"VRAMGC_ALERT", "VRAMGC_TEST_"};
 
-/* Standards by now (standards.h). */
-static const char *const former_settings[] = {"VRAMGC_HYSTERESIS", "VRAMGC_MIN_GAIN", "VRAMGC_REST",
-                                              "VRAMGC_SAMPLE", "VRAMGC_KEEP_FOR"};
-
 const struct option_info option_table[] = {
 #define OPTION(type, name, variable, standard, low, high, words, help)                             \
     {type, #name, #variable, standard, low, high, words, help, offsetof(struct options, name)},
@@ -196,13 +192,6 @@ bool option_is_unknown(const char *entry) {
     return true;
 }
 
-static bool was_setting(const char *name) {
-    for (size_t i = 0; i < ARRAY_LENGTH(former_settings); i++)
-        if (strcmp(name, former_settings[i]) == 0)
-            return true;
-    return false;
-}
-
 static size_t complain_about_unknown(option_complain *complain, void *context) {
     size_t complaints = 0;
     for (char **entry = environ; entry && *entry; entry++) {
@@ -214,9 +203,7 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
         const char *nearest = nearest_word(name + sizeof PREFIX - 1, option_count, without_prefix);
         text = TEXT_IN(sentence);
         text_format(&text, "%s is not a setting", name);
-        if (was_setting(name))
-            text_add(&text, " any more; vramgc's own standard holds");
-        else if (nearest)
+        if (nearest)
             text_format(&text, "; did you mean %s%s?", PREFIX, nearest);
         else
             text_add(&text, "; `vramgc help settings` lists them");

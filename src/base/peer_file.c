@@ -178,12 +178,8 @@ bool peer_file_look(void) {
     return self.file || (find_path(path, sizeof path) && !open_peers(path));
 }
 
-/* FNV-1a. */
 uint64_t peer_file_card(const char *bus_id) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char *p = bus_id; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * 0x100000001b3;
-    return *bus_id ? hash : 0;
+    return *bus_id ? text_hash(bus_id) : 0;
 }
 
 /* ---- asking ---- */

@@ -155,6 +155,13 @@ void text_add_pattern(struct text *text, const char *pattern) {
     }
 }
 
+uint64_t text_hash(const char *text) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+    return hash;
+}
+
 const char *text_after_folder(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;

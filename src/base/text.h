@@ -36,6 +36,9 @@ void text_add_decimal(struct text *text, double value, unsigned decimals);
  * any other letter is kept as it stands. */
 void text_add_pattern(struct text *text, const char *pattern);
 
+/* FNV-1a: the same for the same text, in all processes. */
+uint64_t text_hash(const char *text);
+
 /* A path without its folder. */
 const char *text_after_folder(const char *path);
 

@@ -44,13 +44,6 @@ static const char *loader_trouble(const char *path) {
     return strchr(path, '$') ? "a dollar sign" : NULL;
 }
 
-static uint64_t hash_of_folder(const char *name) { /* FNV-1a */
-    uint64_t hash = 0xcbf29ce484222325;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3;
-    return hash;
-}
-
 static bool leads_to(const char *link, const char *folder) {
     char target[PATH_MAX];
     ssize_t length = readlink(link, target, sizeof target - 1);
@@ -68,7 +61,7 @@ static bool link_library(const char *library, char *path, size_t capacity) {
         !state_folder_is_trusted(state))
         return false;
     struct text text = TEXT_IN(link);
-    text_format(&text, "%s/preload-%016llx", state, (unsigned long long)hash_of_folder(folder));
+    text_format(&text, "%s/preload-%016llx", state, (unsigned long long)text_hash(folder));
     if (symlink(folder, link) != 0 && !leads_to(link, folder))
         return false;
     text = text_in(path, capacity);

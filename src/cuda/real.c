@@ -216,17 +216,9 @@ static struct {
     _Atomic uint8_t slots[NAME_SLOTS]; /* 1 + id; 0: empty */
 } names;
 
-/* FNV-1a. */
-static unsigned hash_of_name(const char *name) {
-    uint32_t hash = 2166136261u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash % NAME_SLOTS;
-}
-
 /* The slot that has the name, or the empty one where it would be. */
 static unsigned slot_of_name(const char *name) {
-    for (unsigned slot = hash_of_name(name);; slot = (slot + 1) % NAME_SLOTS) {
+    for (unsigned slot = text_hash(name) % NAME_SLOTS;; slot = (slot + 1) % NAME_SLOTS) {
         unsigned taken = atomic_load_explicit(&names.slots[slot], memory_order_relaxed);
         if (!taken || strcmp(real_table[taken - 1].symbol, name) == 0)
             return slot;

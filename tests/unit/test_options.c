@@ -146,9 +146,6 @@ static void unknown_names(void **state) {
     read_with("VRAMGC_XYZZY_PLUGH", "1", 1);
     assert_string_equal(sentences[0],
                         "VRAMGC_XYZZY_PLUGH is not a setting; `vramgc help settings` lists them");
-    read_with("VRAMGC_REST", "5ms", 1);
-    assert_string_equal(sentences[0],
-                        "VRAMGC_REST is not a setting any more; vramgc's own standard holds");
     read_with("VRAMGC_", "1", 1);
     read_with("VRAMGC_RUN_ID", "1", 0);
     read_with("VRAMGC_TEST_REST", "5ms", 0);
