@@ -1,7 +1,7 @@
 /* check.h: what the checks of the driver share.
  *
  *     prove_card.c     for each card that is idle (card.c): its rows, then the file of the proof
- *       child.c        the table of rows; a row: OPEN -> RUNNING -> DONE
+ *       child.c        the rows of checks.def; a row: OPEN -> RUNNING -> DONE
  *         pages.c, order.c, soak.c, park_driver.c              the rows
  *           check.c, pattern.c, driver_calls.c                 pages, work, the driver itself
  *
@@ -81,9 +81,8 @@ CUresult place_map(struct place *place);                  /* and opens, by one c
 CUresult place_make(struct place *place, size_t pages);   /* both */
 CUresult place_end(struct place *place);
 
-/* The rows of child.c; what each asks stands there. */
+/* The rows of checks.def. */
 typedef enum outcome check_function(struct text *said);
-check_function check_grain, check_content, check_large, check_translation, check_access,
-    check_addresses, check_kernels, check_copies, check_peers, check_event, check_context_event,
-    check_stream_gone, check_unmap_beside, check_map_beside, check_relaxed, check_release,
-    check_full, check_soak, check_soak_lowvram, check_soak_captures;
+#define CHECK(name, function, from, alone, asked) check_function check_##function;
+#include "prove/checks.def"
+#undef CHECK

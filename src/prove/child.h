@@ -6,14 +6,12 @@
 #include "prove/card.h"
 #include "prove/check.h"
 
-/* ---- what is asked of the driver, the same on a card and on the simulated device ---- */
-
+/* A row of checks.def. */
 struct check {
-    const char *name;
-    const char *asked; /* of the driver, and what is expected */
+    const char *name, *asked;
     check_function *run;
-    enum form from; /* the shortest form that has it */
-    bool alone;     /* in a process of its own, else with its neighbours in one */
+    enum form from;
+    bool alone;
 };
 
 /* The longest soak takes 45 s, and its captures may ask for 60 more. tests/gpu counts on two

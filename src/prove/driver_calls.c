@@ -30,14 +30,12 @@ void *driver_symbol(const char *symbol) {
 static const char *find_functions(void) {
     static char missing[96];
     const char *lacks = NULL;
-#define FIND(symbol) cu.symbol = (__typeof__(cu.symbol))dlsym(self.library, #symbol);
-#define NEED_IT(symbol)                                                                            \
-    FIND(symbol)                                                                                   \
+#define MAY(symbol) cu.symbol = (__typeof__(cu.symbol))dlsym(self.library, #symbol);
+#define NEED(symbol)                                                                               \
+    MAY(symbol)                                                                                    \
     if (!cu.symbol)                                                                                \
         lacks = #symbol;
-    PROVE_FUNCTIONS(NEED_IT, FIND)
-#undef NEED_IT
-#undef FIND
+#include "prove/driver.def"
     if (!lacks)
         return NULL;
     snprintf(missing, sizeof missing, "the driver is too old: it has no %s", lacks);

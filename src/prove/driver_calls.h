@@ -5,67 +5,6 @@
 #include "base/base.h"
 #include "cuda/cuda_api.h"
 
-/* Those that may be missing are NULL. */
-#define PROVE_FUNCTIONS(NEED, MAY)                                                                 \
-    NEED(cuInit)                                                                                   \
-    NEED(cuDriverGetVersion)                                                                       \
-    NEED(cuGetErrorName)                                                                           \
-    NEED(cuDeviceGetCount)                                                                         \
-    NEED(cuDeviceGet)                                                                              \
-    NEED(cuDeviceGetName)                                                                          \
-    NEED(cuDeviceGetUuid)                                                                          \
-    NEED(cuDeviceGetPCIBusId)                                                                      \
-    NEED(cuDeviceGetAttribute)                                                                     \
-    NEED(cuDevicePrimaryCtxRetain)                                                                 \
-    NEED(cuCtxSetCurrent)                                                                          \
-    NEED(cuCtxSynchronize)                                                                         \
-    NEED(cuMemAlloc_v2)                                                                            \
-    NEED(cuMemFree_v2)                                                                             \
-    NEED(cuMemGetInfo_v2)                                                                          \
-    NEED(cuMemcpyHtoD_v2)                                                                          \
-    NEED(cuMemcpyDtoH_v2)                                                                          \
-    NEED(cuMemcpyDtoDAsync_v2)                                                                     \
-    NEED(cuMemcpyDtoHAsync_v2)                                                                     \
-    NEED(cuMemsetD8_v2)                                                                            \
-    NEED(cuMemsetD8Async)                                                                          \
-    NEED(cuMemsetD32_v2)                                                                           \
-    NEED(cuModuleLoadData)                                                                         \
-    NEED(cuModuleGetFunction)                                                                      \
-    NEED(cuLaunchKernel)                                                                           \
-    NEED(cuStreamCreate)                                                                           \
-    NEED(cuStreamDestroy_v2)                                                                       \
-    NEED(cuStreamSynchronize)                                                                      \
-    NEED(cuStreamQuery)                                                                            \
-    NEED(cuStreamBeginCapture_v2)                                                                  \
-    NEED(cuStreamEndCapture)                                                                       \
-    NEED(cuThreadExchangeStreamCaptureMode)                                                        \
-    NEED(cuGraphDestroy)                                                                           \
-    NEED(cuGraphLaunch)                                                                            \
-    NEED(cuGraphExecDestroy)                                                                       \
-    NEED(cuEventCreate)                                                                            \
-    NEED(cuEventDestroy_v2)                                                                        \
-    NEED(cuEventRecord)                                                                            \
-    NEED(cuEventQuery)                                                                             \
-    NEED(cuMemAddressReserve)                                                                      \
-    NEED(cuMemAddressFree)                                                                         \
-    NEED(cuMemCreate)                                                                              \
-    NEED(cuMemRelease)                                                                             \
-    NEED(cuMemMap)                                                                                 \
-    NEED(cuMemUnmap)                                                                               \
-    NEED(cuMemSetAccess)                                                                           \
-    NEED(cuMemGetAllocationGranularity)                                                            \
-    MAY(cuCtxRecordEvent)                                                                          \
-    MAY(cuDeviceCanAccessPeer)                                                                     \
-    MAY(cuGraphInstantiateWithFlags)                                                               \
-    MAY(cuMemAllocAsync)                                                                           \
-    MAY(cuMemcpyPeer)                                                                              \
-    MAY(cuDevicePrimaryCtxRelease_v2)                                                              \
-    MAY(cuCheckpointProcessGetState)                                                               \
-    MAY(cuCheckpointProcessLock)                                                                   \
-    MAY(cuCheckpointProcessCheckpoint)                                                             \
-    MAY(cuCheckpointProcessRestore)                                                                \
-    MAY(cuCheckpointProcessUnlock)
-
 /* In a function that gives the first error. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
@@ -75,9 +14,9 @@
     } while (0)
 
 struct prove_driver {
-#define MEMBER(symbol) __typeof__(&symbol) symbol;
-    PROVE_FUNCTIONS(MEMBER, MEMBER)
-#undef MEMBER
+#define NEED(symbol) __typeof__(&symbol) symbol;
+#define MAY          NEED
+#include "prove/driver.def"
 };
 
 extern struct prove_driver cu;
