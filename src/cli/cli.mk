@@ -13,12 +13,12 @@ $(BUILD)/grafana-dashboard.json: scripts/dashboard src/stats.def
 	@mkdir -p $(@D)
 	@scripts/dashboard > $@
 
-# The live view of `vramgc top` needs ncurses, found by pkg-config; without it --once and --plain remain. Its archives are
+# The live view of `vramgc top` needs ncurses, found by pkg-config; without it --once remains. Its archives are
 # preferred, so that the command starts where ncurses is not installed. CURSES=archive, shared or no chooses.
 has_archive = $(wildcard $(shell $(CC) -print-file-name=lib$(1).a))
 CURSES ?= $(if $(shell pkg-config --exists ncursesw 2>/dev/null && echo yes),$(if $(and $(call has_archive,ncursesw),$(call has_archive,tinfo)),archive,shared),no)
 ifeq ($(CURSES),no)
-CURSES_NOTE := ; echo "  NOTE vramgc top has --once and --plain only: pkg-config finds no ncursesw (Debian, Ubuntu: pkg-config libncurses-dev; Fedora: pkgconf ncurses-devel; Arch: pkgconf ncurses)"
+CURSES_NOTE := ; echo "  NOTE vramgc top has --once only: pkg-config finds no ncursesw (Debian, Ubuntu: pkg-config libncurses-dev; Fedora: pkgconf ncurses-devel; Arch: pkgconf ncurses)"
 else
 $(BUILD)/obj/cli/top_screen.c.o: CPPFLAGS_ALL += -DVRAMGC_CURSES $(shell pkg-config --cflags ncursesw)
 CURSES_LIBS := $(if $(filter archive,$(CURSES)),-l:libncursesw.a -l:libtinfo.a,$(shell pkg-config --libs ncursesw))

@@ -26,22 +26,6 @@
 
 enum { MOST_TOLD = 64 }; /* more lines are not read */
 
-/* A file of /proc, to be freed; NULL: it may not be read, or the process is gone. */
-static char *read_proc_file(pid_t pid, const char *name, size_t *length) {
-    char path[64], *data = NULL;
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    FILE *in = fopen(path, "re");
-    FILE *out = in ? open_memstream(&data, length) : NULL;
-    char piece[4096];
-    for (size_t n; out && (n = fread(piece, 1, sizeof piece, in)) > 0;)
-        fwrite(piece, 1, n, out);
-    if (out)
-        fclose(out);
-    if (in)
-        fclose(in);
-    return data;
-}
-
 static bool descends(pid_t pid, pid_t ancestor) {
     for (int i = 0; i < 64 && pid > 1; i++, pid = (pid_t)process_stat((uint64_t)pid).parent)
         if (pid == ancestor)
@@ -50,13 +34,16 @@ static bool descends(pid_t pid, pid_t ancestor) {
 }
 
 static bool has_library_in_environment(pid_t pid) {
-    size_t length = 0;
-    char *environment = read_proc_file(pid, "environ", &length);
+    char path[64], *entry = NULL;
+    size_t room = 0;
     bool found = false;
-    for (size_t at = 0; environment && at < length; at += strlen(environment + at) + 1)
-        found = found || (strncmp(environment + at, "LD_PRELOAD=", 11) == 0 &&
-                          strstr(environment + at, "libvramgc.so"));
-    free(environment);
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    FILE *environment = fopen(path, "re");
+    while (environment && !found && getdelim(&entry, &room, 0, environment) > 0)
+        found = strncmp(entry, "LD_PRELOAD=", 11) == 0 && strstr(entry, "libvramgc.so");
+    free(entry);
+    if (environment)
+        fclose(environment);
     return found;
 }
 

@@ -361,38 +361,33 @@ static const char *const keys[] = {
     "throw_on_cudamalloc_oom",
 };
 
+static char values[ARRAY_LENGTH(keys)][32]; /* of each key; "": it is not set */
+
 static const char *key(size_t index) {
     return keys[index];
 }
 
-struct conf {
-    char expandable[32], split[32], threshold[32], fraction[32], backend[32], round[32], cached[32];
-};
-
-static void remember(struct conf *conf, const char *name, const char *value) {
-    char *to = strcmp(name, "expandable_segments") == 0             ? conf->expandable
-               : strcmp(name, "max_split_size_mb") == 0             ? conf->split
-               : strcmp(name, "garbage_collection_threshold") == 0  ? conf->threshold
-               : strcmp(name, "per_process_memory_fraction") == 0   ? conf->fraction
-               : strcmp(name, "backend") == 0                       ? conf->backend
-               : strcmp(name, "pinned_max_round_threshold_mb") == 0 ? conf->round
-               : strcmp(name, "pinned_max_cached_size_mb") == 0     ? conf->cached
-                                                                    : NULL;
-    if (to)
-        text_copy(to, sizeof conf->backend, value);
-}
-
-static void check_key(const char *variable, const char *name) {
+/* NULL: PyTorch knows no such key. */
+static char *value_of_key(const char *name) {
     for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
         if (strcmp(keys[i], name) == 0)
-            return;
+            return values[i];
+    return NULL;
+}
+
+static void take_key(const char *variable, const char *name, const char *value) {
+    char *to = value_of_key(name);
+    if (to) {
+        text_copy(to, sizeof *values, value);
+        return;
+    }
     const char *nearest = nearest_word(name, ARRAY_LENGTH(keys), key);
     finding(MARK_WRONG, "allocator", "%s: PyTorch knows no %s, and does not start%s%s%s", variable,
             name, nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
 }
 
 /* name:value,name:[a:1,b:2] without spaces. */
-static void read_conf(const char *variable, const char *text, struct conf *conf) {
+static void read_conf(const char *variable, const char *text) {
     while (*text) {
         char name[64] = "", value[64] = "";
         size_t length = strcspn(text, ":,"), rest = 0;
@@ -405,47 +400,49 @@ static void read_conf(const char *variable, const char *text, struct conf *conf)
             strncat(value, from, min_u64(rest, sizeof value - 1));
             rest++;
         }
-        check_key(variable, name);
-        remember(conf, name, value);
+        take_key(variable, name, value);
         text += length + rest;
         text += strspn(text, ", ");
     }
 }
 
-static void check_together(const struct conf *conf) {
-    bool expandable = strcmp(conf->expandable, "True") == 0;
-    if (expandable && *conf->split)
+static void check_together(void) {
+    bool expandable = strcmp(value_of_key("expandable_segments"), "True") == 0;
+    bool split = *value_of_key("max_split_size_mb");
+    const char *collected = value_of_key("garbage_collection_threshold");
+    const char *round = value_of_key("pinned_max_round_threshold_mb");
+    const char *cached = value_of_key("pinned_max_cached_size_mb");
+    if (expandable && split)
         finding(MARK_WRONG, "allocator",
                 "max_split_size_mb does nothing good beside expandable_segments:True: remove it");
-    else if (*conf->split)
+    else if (split)
         finding(
             MARK_NOTE, "allocator",
             "max_split_size_mb keeps large blocks whole, which costs memory; vramgc run takes it "
             "away where it chooses expandable_segments");
-    double threshold = strtod(conf->threshold, NULL);
-    if (*conf->threshold && (threshold <= 0 || threshold >= 1)) /* SD.Next's 100 % is 1.00 */
+    double threshold = strtod(collected, NULL);
+    if (*collected && (threshold <= 0 || threshold >= 1)) /* SD.Next's 100 % is 1.00 */
         finding(MARK_WRONG, "allocator",
                 "garbage_collection_threshold:%s: PyTorch takes only what is above 0 and below 1, "
                 "and does not start",
-                conf->threshold);
-    else if (*conf->threshold && !*conf->fraction)
+                collected);
+    else if (*collected && !*value_of_key("per_process_memory_fraction"))
         finding(MARK_NOTE, "allocator",
                 "garbage_collection_threshold does nothing until the program sets a memory "
                 "fraction, as web UIs do not; VRAMGC_THRESHOLD is what you look for");
-    if (strcmp(conf->backend, "cudaMallocAsync") == 0)
+    if (strcmp(value_of_key("backend"), "cudaMallocAsync") == 0)
         finding(
             MARK_NOTE, "allocator",
             "backend:cudaMallocAsync: the driver's pool keeps what is freed; see --async pages");
-    if (*conf->round && (!*conf->cached || atof(conf->cached) > atof(conf->round)))
+    if (*round && (!*cached || atof(cached) > atof(round)))
         finding(MARK_NOTE, "allocator",
                 "pinned_max_round_threshold_mb:%s: PyTorch 2.13 then hands out page-locked blocks "
                 "that are too small, and data is lost; add pinned_max_cached_size_mb:%s there",
-                conf->round, conf->round);
+                round, round);
 }
 
 void doctor_allocator(void) {
     static const char *const variables[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
-    struct conf conf = {0};
     size_t wrong = finding_wrong_count();
     bool any = false;
     for (size_t i = 0; i < ARRAY_LENGTH(variables); i++) {
@@ -453,11 +450,11 @@ void doctor_allocator(void) {
         if (!value || !*value)
             continue;
         any = true;
-        read_conf(variables[i], value, &conf);
+        read_conf(variables[i], value);
         if (finding_wrong_count() == wrong)
             finding(MARK_OK, "allocator", "%s=%s", variables[i], value);
     }
-    check_together(&conf);
+    check_together();
     if (!any)
         finding(MARK_OK, "allocator", "no setting of your own: vramgc run chooses one");
 }

@@ -84,12 +84,6 @@ static struct {
     const char *output;
 } request;
 
-static bool take_text(const struct args *args) {
-    (void)args;
-    request.json = request.html = request.open = false;
-    return true;
-}
-
 static void write_as_asked(FILE *out, struct stats_file **records, size_t count) {
     const struct summary_style style = {.most_rows = request.all ? SIZE_MAX : 8,
                                         .next_commands = !request.output && !request.all};
@@ -189,7 +183,6 @@ static int report_main(struct args *args) {
 
 static const struct flag flags[] = {
     {"json", 0, NULL, "as JSON (its schema: `vramgc help schema`)", .on = &request.json},
-    {"text", 0, NULL, "as a page of text (the default)", .take = take_text},
     {"all", 'a', NULL, "as text, then every figure, setting and function by its raw key",
      .on = &request.all},
     {"html", 0, NULL,

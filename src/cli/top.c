@@ -12,14 +12,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SORTS "held|live|idle|pid"           /* as enum top_sort */
 enum { MOST_PIDS = 64, EVENTS_AT_ONCE = 8 }; /* a screen has 24 lines */
 
 static struct {
-    bool once, plain;
+    bool once;
     uint64_t every_ns;
     const char *sort;
     uint64_t pids[MOST_PIDS];
@@ -40,11 +39,7 @@ static struct top_view first_view(size_t most_events) {
 
 /* ---- --once ---- */
 
-/* As grep's: 1 where it was asked for some, and there is none. */
-static int status_of(const struct top_view *view) {
-    return view->some_only && view->running.count == 0 ? STATUS_BAD_INPUT : STATUS_FINE;
-}
-
+/* Its status is as grep's: 1 where it was asked for some, and there is none. */
 static int show_once(void) {
     struct top_view view = first_view(EVENTS_AT_ONCE);
     struct page page = {0};
@@ -57,76 +52,9 @@ static int show_once(void) {
             length--;
         printf("%.*s\n", (int)length, page.lines[i].text);
     }
-    int status = status_of(&view);
+    bool none = view.some_only && view.running.count == 0;
     top_free(&view, &page);
-    return status;
-}
-
-/* ---- --plain ---- */
-
-static const char *show_now(char *out, size_t capacity) {
-    time_t now = time(NULL);
-    struct tm tm;
-    if (!localtime_r(&now, &tm) || strftime(out, capacity, "%Y-%m-%d %H:%M:%S", &tm) == 0)
-        *out = 0;
-    return out;
-}
-
-static unsigned long long mib(uint64_t bytes) {
-    return bytes / MEBIBYTE;
-}
-
-static void write_card_lines(const char *now, const struct card *card) {
-    uint64_t held = 0, others = 0;
-    for (size_t i = 0; i < card->row_count; i++) {
-        const struct card_row *row = &card->rows[i];
-        const struct vramgc_file *file = row->process->record->file;
-        char program[PROGRAM_BYTES];
-        struct text text = TEXT_IN(program);
-        program_describe(file, &text);
-        const struct vramgc_device_stats *s = &file->devices[row->index].stats;
-        held += mib(row->held_bytes);
-        printf("%s gpu%zu pid %llu live %llu idle %llu other %llu held %llu MiB "
-               "reclaims %llu refused %llu ooms %llu  %s\n",
-               now, card->number, (unsigned long long)row->process->pid, mib(row->live_bytes),
-               mib(row->idle_bytes), mib(row->code_bytes), mib(row->held_bytes),
-               (unsigned long long)s->reclaims, (unsigned long long)s->refusals,
-               (unsigned long long)s->ooms, program);
-    }
-    for (size_t i = 0; i < card->other_count; i++)
-        others += mib(card->others[i].bytes);
-    uint64_t rest = mib(card->total_bytes) - held - others - mib(card->free_bytes);
-    if (card->known && card->named)
-        printf("%s gpu%zu card %llu = held %llu + others %llu + driver %llu + free %llu MiB\n", now,
-               card->number, mib(card->total_bytes), (unsigned long long)held,
-               (unsigned long long)others, (unsigned long long)rest, mib(card->free_bytes));
-    else if (card->known)
-        printf("%s gpu%zu card %llu = held %llu + others and driver %llu + free %llu MiB\n", now,
-               card->number, mib(card->total_bytes), (unsigned long long)held,
-               (unsigned long long)rest, mib(card->free_bytes));
-}
-
-static int show_plain(void) {
-    struct top_view view = first_view(0);
-    struct page page = {0};
-    char now[32];
-    const volatile sig_atomic_t *stopped = stop_catch();
-    do {
-        top_refresh(&view, request.pids, request.pid_count);
-        show_now(now, sizeof now);
-        if (view.running.count == 0)
-            printf("%s no program under vramgc%s%s\n", now, *view.filter ? " matches " : "",
-                   view.filter);
-        for (size_t i = 0; i < view.cards.count; i++)
-            write_card_lines(now, &view.cards.list[i]);
-        if (fflush(stdout) != 0 || request.once || *stopped)
-            break;
-        sleep_ns(request.every_ns);
-    } while (!*stopped);
-    int status = request.once ? status_of(&view) : STATUS_FINE;
-    top_free(&view, &page);
-    stop_end();
-    return status;
+    return none ? STATUS_BAD_INPUT : STATUS_FINE;
 }
 
 /* ---- live ---- */
@@ -140,7 +68,7 @@ static int show_live(void) {
         stop_end();
         return STATUS_FINE;
     } else {
-        complain("this terminal (TERM=%s) cannot show it; --once and --plain work everywhere",
+        complain("this terminal (TERM=%s) cannot show it; --once works everywhere",
                  getenv("TERM") ? getenv("TERM") : "");
     }
     return STATUS_BAD_INPUT;
@@ -167,8 +95,6 @@ static bool take_operands(char *const *operands, int count) {
 static int top_main(struct args *args) {
     if (!take_operands(args->argv, args->operand_count))
         return STATUS_USAGE;
-    if (request.plain)
-        return show_plain();
     if (request.once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
         return show_once();
     return show_live();
@@ -176,8 +102,6 @@ static int top_main(struct args *args) {
 
 static const struct flag flags[] = {
     {"once", '1', NULL, "one screen as text; so it is where no terminal is", .on = &request.once},
-    {"plain", 0, NULL, "lines for a log, again and again until it is ended, or --once",
-     .on = &request.plain},
     {"every", 0, "DURATION", "how often, 100ms or more; default: 1s",
      .every_ns = &request.every_ns},
     {"sort", 0, SORTS, "which program comes first; default: held", .value = &request.sort},

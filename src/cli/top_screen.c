@@ -488,7 +488,7 @@ bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_cou
 #else
 
 const char *top_screen_missing(void) {
-    return "this vramgc was built without ncurses; --once and --plain work without";
+    return "this vramgc was built without ncurses; --once works without";
 }
 
 bool top_screen_show(struct top_view *view, const uint64_t *pids, size_t pid_count,

@@ -381,9 +381,6 @@ called() {
     run "$vramgc" top --once no-such-word
     equal "$status" 1
     contains "$output" 'No program under vramgc matches "no-such-word".'
-    run "$vramgc" top --plain --once no-such-word
-    equal "$status" 1
-    contains "$output" ' no program under vramgc matches no-such-word'
     "$vramgc" top --once no-such-word "$held" >out || true
     cat out
     adds_up out # the card stays
@@ -391,7 +388,6 @@ called() {
     grep -qE "^\+ +unique-main.py, pid $held +2,048 o" out
     "$make_file" set a working_folder /opt/ComfyUI/
     "$vramgc" top --once comfyui | grep -qE "^ +$first ComfyUI: Unique-Main" # as `vramgc list` has it
-    "$vramgc" top --plain --once comfyui | grep -qE "ooms [0-9]+  ComfyUI: Unique-Main.py --left-only$"
 }
 
 @test "top --once: where a program last took memory, idle memory that stays, and one that stands still" {
@@ -542,28 +538,6 @@ called() {
         see ^vramgc now.\$
         type q
         end 0" 1
-}
-
-@test "top --plain: lines for a log, until it is ended" {
-    hold fragmented a
-    "$vramgc" top --plain --every 100ms "$held" >log 3>&- &
-    until [ "$(grep -c card log)" -ge 3 ]; do sleep 0.05; done
-    gone "$held"
-    until grep -q 'no program under vramgc' log; do sleep 0.05; done
-    kill -INT $!
-    wait $! || equal $? 130
-    grep -qE "^[0-9-]+ [0-9:]+ gpu0 pid $held live 1800 idle 176 other 72 held 2048 MiB reclaims 12 refused 3 ooms 2  launch.py --xformers --api$" log
-    grep -qE '^[0-9-]+ [0-9:]+ gpu0 card 24576 = held 2048 \+ others and driver 600 \+ free 21928 MiB$' log
-}
-
-@test "top --plain --once: one look, in either order" {
-    hold fragmented a
-    for options in "--plain --once" "-1 --plain"; do
-        # shellcheck disable=SC2086
-        timeout 60 "$vramgc" top $options "$held" >log 3>&-
-        equal "$(wc -l <log)" 2
-        grep -qE "gpu0 pid $held live 1800 " log
-    done
 }
 
 @test "top: keys, details, help, another size, a program that ends, and the terminal as it was" {
@@ -835,7 +809,7 @@ called() {
 @test "top: a terminal that can show nothing, a build without ncurses, and wrong calls" {
     for command in "$vramgc" "$built/vramgc-without-ncurses"; do
         TERM=dumb "$top/tests/e2e/screen.py" "
-            see --once and --plain
+            see --once works
             end 1" "$command" top 3>&-
     done
     "$built/vramgc-without-ncurses" top --once 1 | grep -q 'None of these'
