@@ -147,6 +147,43 @@ static void add_text_encoder(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "work", work);
 }
 
+/* By a name as attention has it everywhere: CrossAttention.forward, attn_processor.__call__. */
+static bool attends(const struct vramgc_site *site) {
+    return strcasestr(site->function, "attention") || strcasestr(site->function, "attn");
+}
+
+/* Many pieces that stay, and then a request for as much as all of them: torch.cat(). */
+static void add_joiner(struct facts *facts, const struct oom *oom) {
+    enum { LEAST_PIECES = 8, NEARLY = 32 };
+    const struct vramgc_refusal *r = oom->refusal;
+    const struct vramgc_owner *owner = oom->device->owners_at_oom.list;
+    for (uint64_t i = 0; i < oom->device->owners_at_oom.count; i++, owner++) {
+        uint64_t differs =
+            max_u64(owner->bytes, r->request_bytes) - min_u64(owner->bytes, r->request_bytes);
+        if (owner->site + 1 != r->site || owner->blocks < LEAST_PIECES ||
+            differs > r->request_bytes / NEARLY)
+            continue;
+        fact_word(facts, "joiner", who_short_name(&oom->record->file->sites[owner->site]).text);
+        fact_count(facts, "joined", owner->blocks);
+    }
+}
+
+/* The same program has done with less. */
+static void add_jobs_before(struct facts *facts, const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    uint64_t most = 0, left[VRAMGC_MAX_JOBS];
+    uint64_t count = left_by_jobs(oom->record, oom->device, r->time_ns, left);
+    for (size_t i = 0; i < oom->record->job_count; i++) {
+        const struct vramgc_job *job = oom->record->jobs[i];
+        if (job->device == r->device && job->time_ns + job->took_ns < r->time_ns)
+            most = max_u64(most, job->peak_live_bytes);
+    }
+    if (!count || !most || r->allocated_bytes + r->request_bytes < most + most / 8)
+        return;
+    fact_count(facts, "jobs before", count);
+    fact_bytes(facts, "most before", most);
+}
+
 static void add_part(struct facts *facts, const char *who, const char *amount,
                      const struct oom_part *part) {
     if (!part->site)
@@ -283,6 +320,8 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "pin less", words);
     add_rows(facts, oom);
     add_neighbours(facts, oom);
+    add_joiner(facts, oom);
+    add_jobs_before(facts, oom);
     add_part(facts, "loader", "loaded", &oom->load);
     add_part(facts, "failer", "failed", &oom->failed);
     add_part(facts, "leaver", "remained", &oom->left);

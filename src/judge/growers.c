@@ -9,18 +9,13 @@
 
 #include <string.h>
 
-typedef bool are_alike(const struct vramgc_site *one, const struct vramgc_site *other);
+enum kinship { SAME_PLACE, SAME_PHASE, SAME_FILE };
 
-static bool same_place(const struct vramgc_site *one, const struct vramgc_site *other) {
-    return one == other;
-}
-
-static bool same_phase(const struct vramgc_site *one, const struct vramgc_site *other) {
-    return *one->phase && strcmp(one->phase, other->phase) == 0;
-}
-
-static bool same_file(const struct vramgc_site *one, const struct vramgc_site *other) {
-    return *one->file && strcmp(one->file, other->file) == 0;
+static bool are_alike(const struct vramgc_site *one, const struct vramgc_site *other,
+                      enum kinship by) {
+    return by == SAME_PLACE   ? one == other
+           : by == SAME_PHASE ? *one->phase && strcmp(one->phase, other->phase) == 0
+                              : *one->file && strcmp(one->file, other->file) == 0;
 }
 
 /* By its phase, or by a name as loaders have it: no table has them all. */
@@ -29,7 +24,8 @@ bool site_loads(const struct vramgc_site *site) {
                                         "build_model", "init_model",      "__init__"};
     static const char *const others[] = {"unload", "upload", "download", "offload"};
     const char *dot = strrchr(site->function, '.'), *name = dot ? dot + 1 : site->function;
-    bool does = strcmp(site->phase, "model move") == 0 || strcmp(site->phase, "LoRA") == 0;
+    bool does = strcmp(site->phase, "model move") == 0 || strcmp(site->phase, "LoRA") == 0 ||
+                strcmp(site->phase, "optimizer") == 0;
     for (size_t i = 0; i < ARRAY_LENGTH(names) && !*site->phase; i++)
         does = does || strcasestr(name, names[i]);
     for (size_t i = 0; i < ARRAY_LENGTH(others) && !*site->phase; i++)
@@ -67,12 +63,12 @@ enum { SHARE = 12 };
 
 static const struct vramgc_site *most(const struct vramgc_file *file,
                                       const struct vramgc_owners *grown, uint64_t grown_bytes,
-                                      are_alike *alike) {
+                                      enum kinship by) {
     for (uint64_t i = 0; i < grown->count; i++) {
         const struct vramgc_site *site = &file->sites[grown->list[i].site];
         uint64_t bytes = 0;
         for (uint64_t j = 0; j < grown->count; j++)
-            if (alike(site, &file->sites[grown->list[j].site]))
+            if (are_alike(site, &file->sites[grown->list[j].site], by))
                 bytes += grown->list[j].bytes;
         if (bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE)
             return site;
@@ -85,9 +81,9 @@ static const struct vramgc_site *most(const struct vramgc_file *file,
 static void say_with_whom(struct text *text, const struct vramgc_file *file,
                           const struct vramgc_device *device, uint64_t grown_bytes) {
     const struct vramgc_owners *grown = &device->owners_grown;
-    const struct vramgc_site *site = most(file, grown, grown_bytes, same_place);
-    const struct vramgc_site *of_phase = most(file, grown, grown_bytes, same_phase);
-    const struct vramgc_site *of_file = most(file, grown, grown_bytes, same_file);
+    const struct vramgc_site *site = most(file, grown, grown_bytes, SAME_PLACE);
+    const struct vramgc_site *of_phase = most(file, grown, grown_bytes, SAME_PHASE);
+    const struct vramgc_site *of_file = most(file, grown, grown_bytes, SAME_FILE);
     if (site)
         text_format(text, "; most comes from %s%s%s", who_short_name(site).text,
                     *site->phase ? ", " : "", site->phase);

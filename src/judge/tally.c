@@ -177,14 +177,11 @@ static bool was_full_at_last(const struct tally *tally) {
     return last.known && percent > 0 && used * 100 >= percent * (double)last.total_bytes;
 }
 
-/* By what was refused, though it came when asked for again, or by how full the card was then. */
-static bool was_short_at_last(const struct tally *tally) {
-    return tally->granted > 0 || was_full_at_last(tally);
-}
-
+/* From a card that is full vramgc gives it back a second later. */
 bool idle_is_much(const struct tally *tally) {
     return tally->highest &&
-           (much_at_peak(tally) || (much_at_last(tally) && was_short_at_last(tally)));
+           (much_at_peak(tally) ||
+            (much_at_last(tally) && was_full_at_last(tally) && !gives_back(tally->highest_in)));
 }
 
 /* Compact needs at its peak the live memory, and all that shares a page with it. Each is known at
@@ -200,7 +197,7 @@ static void add_idle_words(struct facts *facts, const struct tally *tally) {
     struct text text = TEXT_IN(words);
     text_format(&text, "%.4g", threshold_of(tally->highest_in));
     fact_word(facts, "threshold", words);
-    fact_word(facts, "filled", was_full_at_last(tally) ? words : NULL);
+    fact_word(facts, "filled", was_full_at_last(tally) && !tally->failed_in ? words : NULL);
     fact_word(facts, "option", below_threshold(tally) ? "--lowvram" : NULL);
     fact_bytes(facts, "held", held_by_pytorch(highest));
     fact_bytes(facts, "live", highest->live_bytes.peak);
@@ -221,7 +218,7 @@ void facts_of_idle(struct facts *facts, const struct tally *tally, bool pool_tol
     fact_if(facts, threshold_of(tally->highest_in) > 0, THRESHOLD);
     fact_if(facts, much_at_peak(tally), AT_PEAK);
     fact_if(facts, !much_at_peak(tally) && some, UNTOUCHED);
-    fact_word(facts, "not yet", was_short_at_last(tally) ? NULL : never ? "never" : "then not");
+    fact_word(facts, "not yet", was_full_at_last(tally) ? NULL : never ? "never" : "then not");
     add_idle_words(facts, tally);
 }
 

@@ -44,7 +44,8 @@ bool tally_all_went_on(const struct tally *tally);
 /* How often the program was out of memory. */
 uint64_t tally_ooms(const struct tally *tally);
 
-/* At the peak; or when the program rested last, where the card was short of memory. */
+/* At the peak; or when the program rested last, where the card was full and nobody gives it back.
+ */
 bool idle_is_much(const struct tally *tally);
 
 /* "CRASHED at 0:03.200: SIGSEGV.", behind what is said already, or that one has vanished; NULL:

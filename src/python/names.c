@@ -43,13 +43,6 @@ CHILD_OPENS(self.lock);
 atomic_bool names_on;
 THREAD_LOCAL int64_t names_left_bytes;
 
-struct place {
-    char function[64];
-    char file[64]; /* the last two parts of its path */
-    char phase[24];
-    uint32_t line; /* where the function begins */
-};
-
 /* Code without a name of its own, as <lambda> and <listcomp>, belongs to the function around it,
  * which is the frame outside. A generator may be run from elsewhere; who runs it takes the memory.
  */
@@ -76,25 +69,27 @@ static void read_long_name(uint64_t code, char *out, size_t capacity) {
 }
 
 /* Into the place of the function that called it, whose phase stays where it has none of its own.
- * False: the code says nothing, and the place is as it was. */
-static bool read_code(uint64_t code, struct place *place) {
+ * False: the code has no name that says anything; as PyTorch's optimizers, which give a phase. */
+static bool read_code(uint64_t code, struct vramgc_site *place) {
     char path[PATH_BYTES], module[PATH_BYTES], function[sizeof place->function];
     frames_name(code, function, sizeof function);
     frames_file(code, path, sizeof path);
     phases_module(path, self.root, module, sizeof module);
-    if (is_nameless(function) || phases_is_machinery(module, function))
+    bool says = !is_nameless(function) && !phases_is_machinery(module, function);
+    const char *phase =
+        says || strncmp(module, "torch.optim.", 12) == 0 ? phases_find(module, function) : "";
+    if (*phase)
+        text_copy(place->phase, sizeof place->phase, phase);
+    if (!says)
         return false;
     read_long_name(code, place->function, sizeof place->function);
     text_copy(place->file, sizeof place->file, last_folders(path));
     place->line = frames_line(code);
-    const char *phase = phases_find(module, function);
-    if (*phase)
-        text_copy(place->phase, sizeof place->phase, phase);
     return true;
 }
 
 /* 1 + the site of a place, old or new; 0: there are `most` of them. The lock is held. */
-static uint32_t site_of(const struct place *place, uint64_t most) {
+static uint32_t site_of(const struct vramgc_site *place, uint64_t most) {
     struct vramgc_file *file = store_file();
     uint64_t count = file->site_count;
     for (uint32_t i = 0; i < count; i++) {
@@ -105,11 +100,7 @@ static uint32_t site_of(const struct place *place, uint64_t most) {
     }
     if (count >= most)
         return 0;
-    struct vramgc_site *site = &file->sites[count];
-    text_copy(site->function, sizeof site->function, place->function);
-    text_copy(site->file, sizeof site->file, place->file);
-    text_copy(site->phase, sizeof site->phase, place->phase);
-    site->line = place->line;
+    file->sites[count] = *place;
     __atomic_store_n(&file->site_count, count + 1, __ATOMIC_RELEASE);
     return (uint32_t)count + 1;
 }
@@ -130,7 +121,8 @@ static uint32_t call_of(uint32_t caller, uint32_t site) {
 }
 
 /* Who is at the place, called by `who`. What called a caller that has no room is not known. */
-static void site_enter(uint32_t *who, bool *complete, const struct place *place, uint64_t most) {
+static void site_enter(uint32_t *who, bool *complete, const struct vramgc_site *place,
+                       uint64_t most) {
     lock_take(&self.lock);
     uint32_t site = site_of(place, most);
     uint32_t call = site && *complete ? call_of(names_call(*who), site) : 0;
@@ -141,7 +133,7 @@ static void site_enter(uint32_t *who, bool *complete, const struct place *place,
 
 static uint32_t read_stack(uint64_t frame) {
     uint64_t frames[VRAMGC_MAX_DEPTH];
-    struct place place = {0}, caller;
+    struct vramgc_site place = {0}, caller;
     uint32_t who = 0;
     bool complete = true;
     int count = 0;
@@ -166,13 +158,12 @@ static bool way_is_known(const struct way *way, uint64_t entry, uint64_t key, ui
  * no other takes memory as a rule: it goes back through the work of whichever took some last. */
 static uint32_t names_backward(void) {
     uint32_t latest = names_latest();
-    const struct vramgc_site *site = &store_file()->sites[latest ? latest - 1 : 0];
-    struct place place = {.phase = "backward", .line = site->line};
+    struct vramgc_site place = store_file()->sites[latest ? latest - 1 : 0];
     if (!latest || !frames_thread())
         return 0;
     if (!atomic_load(&self.backward[latest - 1])) {
-        text_copy(place.function, sizeof place.function, site->function);
-        text_copy(place.file, sizeof place.file, site->file);
+        text_copy(place.phase, sizeof place.phase, "backward");
+        place.rogues = place.breaks = 0;
         lock_take(&self.lock);
         atomic_store(&self.backward[latest - 1], (uint16_t)site_of(&place, VRAMGC_MAX_SITES));
         lock_give(&self.lock);

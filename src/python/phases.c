@@ -187,14 +187,9 @@ void phases_read_file(const char *path) {
             "VRAMGC_FUNCTIONS: %s cannot be read, or is empty; functions are named all "
             "the same",
             path);
-    else if (bad == 1)
+    else if (bad)
         LOG(LOG_WARN,
-            "VRAMGC_FUNCTIONS: line %zu of %s is not PHASE MODULE FUNCTION, or is one too "
-            "many; the others hold",
-            first, path);
-    else if (bad > 1)
-        LOG(LOG_WARN,
-            "VRAMGC_FUNCTIONS: %zu lines of %s, the first of them %zu, are not PHASE MODULE "
-            "FUNCTION, or too many; the others hold",
-            bad, path, first);
+            "VRAMGC_FUNCTIONS: line %zu of %s, and %zu more, are not PHASE MODULE FUNCTION, or "
+            "too many; the others hold",
+            first, path, bad - 1);
 }

@@ -34,19 +34,14 @@ static struct division division_at_refusal(const struct vramgc_refusal *r) {
                              r->free_bytes, r->total_bytes};
 }
 
-/* As figures, in the order of the rows. */
-struct division_figures {
-    struct figure held, others, free;
-};
+enum { HELD, OTHERS, FREE, PARTS }; /* in the order of the rows */
 
-static struct division_figures show_division(struct division d, size_t kept) {
-    const uint64_t parts[] = {d.held_bytes, d.others_bytes, d.free_bytes};
-    const struct figure unknown = show_known(false, 0);
-    struct figure figures[ARRAY_LENGTH(parts)];
-    if (!d.known)
-        return (struct division_figures){show_bytes(d.held_bytes), unknown, unknown};
-    show_parts(parts, figures, ARRAY_LENGTH(parts), kept);
-    return (struct division_figures){figures[0], figures[1], figures[2]};
+static void show_division(struct figure figures[PARTS], struct division d, size_t kept) {
+    const uint64_t parts[PARTS] = {d.held_bytes, d.others_bytes, d.free_bytes};
+    figures[HELD] = show_bytes(d.held_bytes);
+    figures[OTHERS] = figures[FREE] = show_known(false, 0);
+    if (d.known)
+        show_parts(parts, figures, PARTS, kept);
 }
 
 /* A cap that came while the program ran may be less than the program had. */
@@ -57,15 +52,16 @@ static struct figure show_card(struct division d) {
 /* The verdict has what was held at the peak, and what was free at the out-of-memory. */
 static void add_division(struct device_table *table, const struct vramgc_device *device,
                          const struct vramgc_refusal *refusal, struct division end) {
-    enum { HELD, OTHERS, FREE };
+    static const char *const names[PARTS] = {"held by this program",
+                                             "+ held by others and the driver", "+ free"};
     struct division at_oom = refusal ? division_at_refusal(refusal) : (struct division){0};
     struct division at_peak = division_at_peak(device);
-    struct division_figures peak = show_division(at_peak, HELD), then = show_division(at_oom, FREE),
-                            last = show_division(end, HELD);
-    add_device_row(table, ROWS_OF_CARD, "held by this program", peak.held, then.held, last.held);
-    add_device_row(table, ROWS_OF_CARD, "+ held by others and the driver", peak.others, then.others,
-                   last.others);
-    add_device_row(table, ROWS_OF_CARD, "+ free", peak.free, then.free, last.free);
+    struct figure peak[PARTS], then[PARTS], last[PARTS];
+    show_division(peak, at_peak, HELD);
+    show_division(then, at_oom, FREE);
+    show_division(last, end, HELD);
+    for (size_t i = 0; i < PARTS; i++)
+        add_device_row(table, ROWS_OF_CARD, names[i], peak[i], then[i], last[i]);
     add_device_row(table, ROWS_OF_CARD, "= card", show_card(at_peak), show_card(at_oom),
                    show_card(end));
 }

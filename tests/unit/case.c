@@ -53,48 +53,7 @@ static void refuse(struct program *program, enum vramgc_cause cause) {
 
 /* ---- words with a figure: a field ---- */
 
-static const struct {
-    const char *name;
-    size_t offset;
-} of_refusal[] =
-    {
-        {"request", offsetof(struct vramgc_refusal, request_bytes)},
-        {"free", offsetof(struct vramgc_refusal, free_bytes)},
-        {"idle", offsetof(struct vramgc_refusal, idle_bytes)},
-        {"held", offsetof(struct vramgc_refusal, held_bytes)},
-        {"live", offsetof(struct vramgc_refusal, allocated_bytes)},
-        {"other", offsetof(struct vramgc_refusal, other_bytes)},
-        {"step", offsetof(struct vramgc_refusal, step_bytes)},
-        {"kept", offsetof(struct vramgc_refusal, kept_bytes)},
-        {"limited", offsetof(struct vramgc_refusal, limited_bytes)},
-        {"total", offsetof(struct vramgc_refusal, total_bytes)},
-},
-  of_file[] = {
-      {"cap", offsetof(struct vramgc_file, limits.cap)},
-      {"headroom", offsetof(struct vramgc_file, limits.headroom)},
-      {"ram", offsetof(struct vramgc_file, host.latest.anon_bytes)},
-      {"swap", offsetof(struct vramgc_file, host.latest.swap_bytes)},
-      {"ram-limit", offsetof(struct vramgc_file, host.latest.limit_bytes)},
-      {"ram-counted", offsetof(struct vramgc_file, host.latest.group_bytes)},
-      {"ram-total", offsetof(struct vramgc_file, host.latest.total_bytes)},
-      {"ram-left", offsetof(struct vramgc_file, host.latest.available_bytes)},
-      {"held-peak", offsetof(struct vramgc_file, devices[0].stats.held_bytes.peak)},
-      {"live-peak", offsetof(struct vramgc_file, devices[0].stats.live_bytes.peak)},
-      {"used-peak", offsetof(struct vramgc_file, devices[0].stats.used_bytes.peak)},
-      {"held-now", offsetof(struct vramgc_file, devices[0].stats.held_bytes.current)},
-      {"live-now", offsetof(struct vramgc_file, devices[0].stats.live_bytes.current)},
-      {"used-now", offsetof(struct vramgc_file, devices[0].stats.used_bytes.current)},
-      {"others-held", offsetof(struct vramgc_file, devices[0].stats.other_bytes.peak)},
-      {"reserved-peak", offsetof(struct vramgc_file, devices[0].stats.reserved_bytes.peak)},
-      {"others-peak", offsetof(struct vramgc_file, devices[0].stats.others_bytes.peak)},
-      {"waste", offsetof(struct vramgc_file, devices[0].stats.page_waste_bytes.peak)},
-      {"locked-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_bytes.peak)},
-      {"rounded-peak", offsetof(struct vramgc_file, devices[0].stats.pinned_rounded_bytes.peak)},
-      {"pinned", offsetof(struct vramgc_file, devices[0].stats.pinned_bytes.current)},
-      {"reclaimed", offsetof(struct vramgc_file, devices[0].stats.reclaimed_bytes)},
-      {"spilled", offsetof(struct vramgc_file, devices[0].stats.spilled_bytes.peak)},
-      {"own", offsetof(struct vramgc_file, devices[0].neighbours.own_bytes)},
-};
+#include "case_fields.h"
 
 static bool set_field(struct program *program, const char *name, uint64_t value) {
     for (size_t i = 0; i < ARRAY_LENGTH(of_refusal); i++)
@@ -125,10 +84,14 @@ static void set_library(struct program *program, const char *name) {
         latest(program)->library = 1;
 }
 
-/* The function that asked, or has most: of this phase. */
+/* The function that asked, or has most: of this phase; with a dot it is its name. */
 static void set_phase(struct program *program, const char *phase) {
     struct vramgc_site *site = &program->file->sites[0];
-    text_copy(site->phase, sizeof site->phase, strcmp(phase, "move") == 0 ? "model move" : phase);
+    if (strchr(phase, '.'))
+        text_copy(site->function, sizeof site->function, phase);
+    else
+        text_copy(site->phase, sizeof site->phase,
+                  strcmp(phase, "move") == 0 ? "model move" : phase);
     latest(program)->site = 1;
 }
 
@@ -144,12 +107,15 @@ static void give_to(struct program *program, const char *value) {
     owners->list[0] = (struct vramgc_owner){.site = 1, .bytes = strtoull(value, NULL, 10) * MIB};
 }
 
+/* Each as large as what was asked for; N:together: all of them are. */
 static void pile_up(struct program *program, const char *blocks) {
     struct vramgc_owners *owners = &card(program)->owners_at_oom;
     uint32_t count = (uint32_t)strtoul(blocks, NULL, 10);
     owners->count = 1;
     owners->live_bytes = count * latest(program)->request_bytes;
-    owners->list[0] = (struct vramgc_owner){.bytes = owners->live_bytes, .blocks = count};
+    owners->list[0] = (struct vramgc_owner){
+        .bytes = strchr(blocks, ':') ? latest(program)->request_bytes : owners->live_bytes,
+        .blocks = count};
     latest(program)->site = 1;
 }
 

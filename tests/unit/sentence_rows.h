@@ -146,9 +146,6 @@ static const struct row todos[] = {
      "Run without --mode observe: vramgc then gives idle memory back."},
     {"live-now=4000 used-now=7900 used-peak=7900 mode=observe",
      "Run with --lowvram, and without --mode observe: vramgc then gives idle memory back at once."},
-    {"live-now=4000 used-now=7900 used-peak=7900",
-     "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at once; no "
-     "model is moved to RAM."},
     {"full process=python:300 process=x:250 process=y:200 held=7000 request=600 live=7000",
      "Stop some of them, or have them give their memory back."},
     {"full process=python:3000:child held=4000 live=4000",
@@ -205,6 +202,18 @@ static const struct row todos[] = {
     {"no-cache others-held=6000 library=libc10_cuda.so",
      "Take PYTORCH_NO_CUDA_MEMORY_CACHING out of the environment (webui-user.sh): vramgc then sees "
      "PyTorch's memory, and PyTorch asks the driver less often."},
+    {"full pile=42:together",
+     "Move each of the 42 to RAM (.cpu()) as it comes, and join them there. Or make image or batch "
+     "smaller."},
+    {"full pile=7:together", SMALLER},
+    {"full phase=optimizer",
+     "Train fewer weights (LoRA) than sample (sampling.py:12) does, or use an optimizer with small "
+     "states, such as AdamW8bit (bitsandbytes) or Adafactor."},
+    {"full request=2100 phase=Attention.forward",
+     "Have Attention.forward (sampling.py:12) use a fast kernel (xformers, flash, or PyTorch's "
+     "own: half precision, and no mask), or work in slices (diffusers: "
+     "enable_attention_slicing()). Else make image or batch smaller."},
+    {"full request=2000 phase=Attention.forward", SMALLER},
     {"full card=500", SMALLER},
     {"fragmented hook=cudaMallocAsync unproven lowvram=1",
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},

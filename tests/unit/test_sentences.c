@@ -145,6 +145,19 @@ static const struct row whys[] = {
     {"live-peak=4000 conf=max_split_size_mb:128 mode=observe",
      IDLE_SAID " PyTorch's setting max_split_size_mb keeps it: a larger block is not split, and "
                "waits for a request of its size."},
+    {"full request=3000 pile=42:together",
+     "sample (sampling.py:12) has 42 tensors, and wanted 2.9 GiB for one as large as all of them, "
+     "as torch.cat() does to join them."},
+    {"full request=9000 phase=attn_processor.__call__",
+     "attn_processor.__call__ (sampling.py:12) wanted 8.8 GiB at once: attention makes its scores "
+     "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},
+    {"full phase=optimizer",
+     "The optimizer that sample (sampling.py:12) calls was making its states, as at the first "
+     "step: for AdamW twice as much as the weights that are trained."},
+    {"full moves=2:600",
+     "The card is too small for this: 500 MiB more were needed. 2.9 GiB were enough for all "
+     "earlier jobs (2): is this one larger, or do several work at once?"},
+    {"full live=2700 moves=2:600", "The card is too small for this: 500 MiB more were needed."},
     {"full other=6000 no-cache library=libc10_cuda.so",
      "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB in "
      "all, is a request of its own to the driver."},
@@ -166,22 +179,13 @@ static const struct row whys[] = {
     {"live-peak=4000 driver-pool",
      IDLE_SAID " The driver's pool behind cudaMallocAsync keeps what is freed."},
     {"live-peak=4000 mode=observe", IDLE_SAID},
-    {"live-now=4000 used-now=7900 used-peak=7900",
-     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. More than 80 % of the "
-     "card "
-     "were in use: vramgc gives such memory back after a second, or some more where the program "
-     "takes as much again (VRAMGC_COOLDOWN)."},
-    {"live-now=4000 used-now=7900 used-peak=7900 ended",
-     "PyTorch kept much idle memory at the end: 7.7 GiB for 3.9 GiB of tensors. More than 80 % "
-     "of the card were in use: vramgc gives such memory back after a second, or some more where "
-     "the program takes as much again (VRAMGC_COOLDOWN)."},
-    {"live-now=4000 used-now=7900 used-peak=7900 threshold=60",
-     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. More than 60 % of the "
-     "card "
-     "were in use: vramgc gives such memory back after a second, or some more where the program "
-     "takes as much again (VRAMGC_COOLDOWN)."},
-    {"live-now=4000 used-now=7900 used-peak=7900 threshold=99", ""},
-    {"live-now=4000 used-now=7900 used-peak=7900 graphs",
+    {"live-now=4000 used-now=7900 used-peak=7900 mode=observe",
+     "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors."},
+    {"live-now=4000 used-now=7900 used-peak=7900 mode=observe ended",
+     "PyTorch kept much idle memory at the end: 7.7 GiB for 3.9 GiB of tensors."},
+    {"live-now=4000 used-now=7900 used-peak=7900", ""},
+    {"live-now=4000 used-now=7900 used-peak=7900 threshold=99 mode=observe", ""},
+    {"live-now=4000 used-now=7900 used-peak=7900 graphs mode=observe",
      "PyTorch kept much idle memory now: 7.7 GiB for 3.9 GiB of tensors. CUDA graphs were "
      "captured: what they keep counts as idle, and goes back in no mode before they do."},
     {"killed=KILL ram=9000", "SIGKILL often comes from the kernel, for lack of RAM: `dmesg` tells. "
@@ -237,6 +241,10 @@ static const struct row notes[] = {
      "3.8 GiB stayed idle now. The card was then not over 80 % full, so vramgc left it alone. With "
      "--lowvram idle memory goes back at once."},
     {"full live-now=4000 used-now=7900 used-peak=7900", ""},
+    {"live-now=4000 used-now=7900 used-peak=7900",
+     "3.8 GiB stayed idle now. More than 80 % of the card were in use: vramgc gives such memory "
+     "back after a second, or some more where the program takes as much again (VRAMGC_COOLDOWN); "
+     "with --lowvram at once."},
     {"live-now=4000 used-peak=7900 graphs", ""},
     {"live-now=4000 used-peak=7900 driver-pool",
      "3.8 GiB stayed idle now. The card was then not over 80 % full, so vramgc left it alone. With "

@@ -160,6 +160,39 @@ def requests_that_fail():
     say("requests", went_on == [False] * 4, went_on=went_on)
 
 
+def math_attention():
+    kept.append(take(1000))
+    return torch.empty(1100 * MIB, dtype=torch.uint8, device="cuda")
+
+
+def joins_frames():
+    frames = []
+    for _ in range(20):
+        frames.append(torch.empty(60 * MIB, dtype=torch.uint8, device="cuda"))
+    return torch.cat(frames)
+
+
+def trains():
+    """The gradients lie where the weights do: only to need less here."""
+    weights = [torch.nn.Parameter(torch.empty(16 << 20, device="cuda")) for _ in range(20)]
+    for weight in weights:
+        weight.grad = weight.data
+    torch.optim.AdamW(weights).step()
+
+
+def what_one_request_was_for():
+    begins = {
+        math_attention: ("math_attention (told.py:", "Have math_attention"),
+        joins_frames: ("joins_frames (told.py:", "Move each of the 20 to RAM"),
+        trains: ("The optimizer that trains (told.py:", "Train fewer weights (LoRA) than trains"),
+    }
+    for work, (cause, todo) in begins.items():
+        verdict = is_refused(work)
+        kept.clear()
+        fine = verdict["cause"].startswith(cause) and verdict["do"].startswith(todo)
+        say(work.__name__, fine, cause=verdict["cause"], do=verdict["do"])
+
+
 functions_are_named()
 loras_that_stay()
 a_load_under_way()
@@ -167,5 +200,6 @@ a_load_beside_another()
 a_try_beside_a_failed_one()
 what_an_error_leaves()
 kept.clear()
+what_one_request_was_for()
 requests_that_fail()
 gradients()
