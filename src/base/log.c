@@ -120,16 +120,18 @@ static void put_line(int fd, struct text *text) {
     write_quietly(fd, text->data, text->length + 1);
 }
 
-static void write_message(enum option_log level, atomic_uint *count, uint64_t ns,
-                          const char *format, va_list arguments) {
+void log_write(enum option_log level, atomic_uint *count, uint64_t ns, const char *format, ...) {
     unsigned number = atomic_fetch_add(count, 1) + 1;
     if (number > MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         return;
     int saved_errno = errno, cancel = cancel_disable(); /* the caller may hold a lock */
     char line[LINE_BYTES];
     struct text text = TEXT_IN(line);
-    add_start(&text, level, ns);
+    va_list arguments;
+    add_start(&text, level, ns == LOG_NOW ? clock_ns() - self.opened_ns : ns);
+    va_start(arguments, format);
     int wanted = vsnprintf(line + text.length, text.capacity - text.length, format, arguments);
+    va_end(arguments);
     if (wanted > 0)
         text.length = min_u64(text.length + (uint64_t)wanted, text.capacity - 1);
     clean_text(line, text.length + 1); /* names of files, settings */
@@ -141,18 +143,4 @@ static void write_message(enum option_log level, atomic_uint *count, uint64_t ns
         put_line(fd, &text);
     cancel_restore(cancel);
     errno = saved_errno;
-}
-
-void log_write(enum option_log level, atomic_uint *count, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_message(level, count, clock_ns() - self.opened_ns, format, arguments);
-    va_end(arguments);
-}
-
-void log_write_at(enum option_log level, atomic_uint *count, uint64_t ns, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    write_message(level, count, ns, format, arguments);
-    va_end(arguments);
 }

@@ -19,25 +19,19 @@ void log_open(enum option_log level, const char *file);
 void log_silence(void);
 
 bool log_wants(enum option_log level);
-void log_write(enum option_log level, atomic_uint *count, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
-/* Of what happened so long after recording began, and is told later. */
-void log_write_at(enum option_log level, atomic_uint *count, uint64_t ns, const char *format, ...)
+/* ns: so long after recording began it happened, which is told later. */
+#define LOG_NOW UINT64_MAX
+void log_write(enum option_log level, atomic_uint *count, uint64_t ns, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-#define LOG(level, ...)                                                                            \
-    do {                                                                                           \
-        static atomic_uint log_count;                                                              \
-        if (log_wants(level))                                                                      \
-            log_write(level, &log_count, __VA_ARGS__);                                             \
-    } while (0)
+#define LOG(level, ...) LOG_AT(level, LOG_NOW, __VA_ARGS__)
 
 #define LOG_AT(level, ns, ...)                                                                     \
     do {                                                                                           \
         static atomic_uint log_count;                                                              \
         if (log_wants(level))                                                                      \
-            log_write_at(level, &log_count, ns, __VA_ARGS__);                                      \
+            log_write(level, &log_count, ns, __VA_ARGS__);                                         \
     } while (0)
 
 /* Of these all are written: a few a second at the most, which the user has asked for. */
@@ -45,5 +39,5 @@ void log_write_at(enum option_log level, atomic_uint *count, uint64_t ns, const 
     do {                                                                                           \
         atomic_uint log_first = 0;                                                                 \
         if (log_wants(level))                                                                      \
-            log_write(level, &log_first, __VA_ARGS__);                                             \
+            log_write(level, &log_first, LOG_NOW, __VA_ARGS__);                                    \
     } while (0)

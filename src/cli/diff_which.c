@@ -20,15 +20,11 @@ uint64_t diff_ooms(const struct stats_file *side) {
 
 /* Why a program may not have done all of its work; "" where nothing says so. */
 static struct figure show_failure(const struct stats_file *record) {
-    struct figure figure = {""};
-    struct text text = TEXT_IN(figure.text);
     if (record->state == PROCESS_KILLED)
-        text_format(&text, "was killed by %s", show_signal(record->signal).text);
-    else if (record->state == PROCESS_EXITED && record->code != 0)
-        text_format(&text, "ended with exit %d", record->code);
-    else if (record->state == PROCESS_RUNNING)
-        text_add(&text, "still runs");
-    return figure;
+        return show_words("was killed by %s", show_signal(record->signal).text);
+    if (record->state == PROCESS_EXITED && record->code != 0)
+        return show_words("ended with exit %d", record->code);
+    return show_words("%s", record->state == PROCESS_RUNNING ? "still runs" : "");
 }
 
 static double blocks_of(const struct stats_file *record) {
@@ -86,16 +82,12 @@ static size_t card_to_tell(const struct sides *sides) {
 
 /* "12 % less", or "as much"; a whole percentage, and more than one run differs from the next. */
 static struct figure show_less(uint64_t a, uint64_t b) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
     double percent = a > 0 ? ((double)b - (double)a) / (double)a * 100 : b > 0 ? 100 : 0;
     if (fabs(percent) < 2)
-        text_add(&text, "as much");
-    else if (percent > 200 || !a)
-        text_format(&text, "much more");
-    else
-        text_format(&text, "%.0f %% %s", fabs(percent), percent < 0 ? "less" : "more");
-    return figure;
+        return (struct figure){"as much"};
+    if (percent > 200 || !a)
+        return (struct figure){"much more"};
+    return show_words("%.0f %% %s", fabs(percent), percent < 0 ? "less" : "more");
 }
 
 static void say_ooms(struct text *text, const struct sides *sides) {

@@ -19,22 +19,18 @@ static bool only_paths;
 
 /* The verdict in a word; else how the program ended, where that was not well. */
 static struct figure show_result(struct stats_file *record) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
     struct verdict verdict = verdict_of(&record, 1);
     bool fine = verdict.kind == VERDICT_OK || verdict.kind == VERDICT_UNKNOWN;
     bool failed = record->state == PROCESS_EXITED && record->code != 0;
     if (verdict.kind == VERDICT_OOM)
-        text_add(&text, "out of memory");
-    else if (fine && record->state == PROCESS_RUNNING)
-        text_add(&text, "running");
-    else if (fine && failed)
-        text_format(&text, "exit %d", record->code);
-    else if (fine && record->state == PROCESS_KILLED)
-        text_add(&text, show_signal(record->signal).text);
-    else
-        text_add(&text, verdict_name(&verdict));
-    return figure;
+        return (struct figure){"out of memory"};
+    if (fine && record->state == PROCESS_RUNNING)
+        return (struct figure){"running"};
+    if (fine && failed)
+        return show_words("exit %d", record->code);
+    if (fine && record->state == PROCESS_KILLED)
+        return show_signal(record->signal);
+    return show_words("%s", verdict_name(&verdict));
 }
 
 /* As wide as the terminal, where that is not too narrow for it; all of it where there is none. */

@@ -102,13 +102,7 @@ static void say_that_it_tests(int device, const struct prove_card *card) {
 }
 
 static void row_silent(const char *name, const char *asked, const struct result *done) {
-    (void)name;
-    (void)asked;
-    (void)done;
-}
-
-static void end_silent(const char *path) {
-    (void)path;
+    (void)name, (void)asked, (void)done;
 }
 
 static void keep_why(int device, const char *why, bool others_use_it) {
@@ -118,8 +112,8 @@ static void keep_why(int device, const char *why, bool others_use_it) {
 }
 
 static void test_cards(const struct job *job) {
-    static const struct prove_telling telling = {say_that_it_tests, row_silent, end_silent,
-                                                 keep_why};
+    static const struct prove_telling telling = {
+        .begin = say_that_it_tests, .row = row_silent, .not_tried = keep_why};
     setenv("VRAMGC_MODE", "off", 1);
     check_form = FORM_QUICK;
     prove_run(job->with, VRAMGC_VERSION, &telling);

@@ -8,7 +8,7 @@
 /* Exit statuses, the worst last. Not run: no driver, no device, or it is busy. */
 enum { PROVE_PASSED = 0, PROVE_FAILED = 1, PROVE_NOT_RUN = 3 };
 
-/* Told while it runs. */
+/* Told while it runs; end may be NULL. */
 struct prove_telling {
     void (*begin)(int device, const struct prove_card *card); /* before anything is taken */
     child_tell *row;

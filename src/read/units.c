@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -18,6 +19,15 @@ uint64_t to_u64(double value) {
     if (!(value > 0))
         return 0;
     return value < 18446744073709551615.0 ? (uint64_t)value : UINT64_MAX;
+}
+
+struct figure show_words(const char *format, ...) {
+    struct figure figure;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(figure.text, sizeof figure.text, format, arguments);
+    va_end(arguments);
+    return figure;
 }
 
 struct figure show_bytes(uint64_t bytes) {
@@ -95,14 +105,10 @@ struct figure show_time(uint64_t ns) {
 }
 
 struct figure show_clock(uint64_t ns) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
     unsigned long long ms = ns / MILLISECOND_NS;
     if (ms >= 3600000)
-        text_format(&text, "%llu:%02llu:%02llu", ms / 3600000, ms / 60000 % 60, ms / 1000 % 60);
-    else
-        text_format(&text, "%llu:%02llu.%03llu", ms / 60000, ms / 1000 % 60, ms % 1000);
-    return figure;
+        return show_words("%llu:%02llu:%02llu", ms / 3600000, ms / 60000 % 60, ms / 1000 % 60);
+    return show_words("%llu:%02llu.%03llu", ms / 60000, ms / 1000 % 60, ms % 1000);
 }
 
 struct figure show_date(uint64_t unix_ns) {
@@ -124,12 +130,6 @@ struct figure show_real(bool known, double value, unsigned decimals) {
     return figure;
 }
 
-static struct figure show_id(uint64_t number) {
-    struct figure figure;
-    snprintf(figure.text, sizeof figure.text, "%llu", (unsigned long long)number);
-    return figure;
-}
-
 struct figure show_unit(enum unit unit, uint64_t value) {
     switch (unit) {
     case UNIT_BYTES:
@@ -139,7 +139,7 @@ struct figure show_unit(enum unit unit, uint64_t value) {
     case UNIT_MILLI:
         return show_real(true, (double)value / 1000, 3);
     case UNIT_ID:
-        return show_id(value);
+        return show_words("%llu", (unsigned long long)value);
     case UNIT_COUNT:
         break;
     }
@@ -147,14 +147,8 @@ struct figure show_unit(enum unit unit, uint64_t value) {
 }
 
 struct figure show_signal(int number) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
     const char *name = sigabbrev_np(number);
-    if (name)
-        text_format(&text, "SIG%s", name);
-    else
-        text_format(&text, "signal %d", number);
-    return figure;
+    return name ? show_words("SIG%s", name) : show_words("signal %d", number);
 }
 
 struct figure show_beside(uint64_t bytes) {

@@ -21,6 +21,9 @@ struct figure {
     char text[40];
 };
 
+/* As printf() has it. */
+struct figure show_words(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 struct figure show_bytes(uint64_t bytes);  /* 5.7 GiB */
 struct figure show_beside(uint64_t bytes); /* what is left of much: under 1 MiB is so little */
 struct figure show_count(uint64_t count);  /* 12,480 */

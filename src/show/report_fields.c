@@ -180,11 +180,10 @@ static void call_fields(struct emit *emit, const struct vramgc_file *file, const
 }
 
 static struct figure show_capability(const struct vramgc_device *device) {
-    struct figure figure = {""};
-    if (device->compute_major > 0)
-        snprintf(figure.text, sizeof figure.text, "%lu.%lu", (unsigned long)device->compute_major,
-                 (unsigned long)device->compute_minor);
-    return figure;
+    if (device->compute_major == 0)
+        return (struct figure){""};
+    return show_words("%lu.%lu", (unsigned long)device->compute_major,
+                      (unsigned long)device->compute_minor);
 }
 
 static void verdict_words(struct emit *emit, const struct verdict *verdict) {

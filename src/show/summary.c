@@ -17,32 +17,24 @@
 #include <unistd.h>
 
 struct figure summary_end(const struct stats_file *record) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
     static const char *const words[PROCESS_STATES] = {
         [PROCESS_RUNNING] = "still running",
         [PROCESS_REPLACED] = "replaced by exec",
         [PROCESS_VANISHED] = "ended, status unknown",
     };
+    const char *again = record->again ? ", started again" : "";
     if (record->state == PROCESS_EXITED)
-        text_format(&text, "exit %d", record->code);
-    else if (record->state == PROCESS_KILLED)
-        text_format(&text, "killed by %s", show_signal(record->signal).text);
-    else
-        text_add(&text, words[record->state]);
-    text_add(&text, record->again ? ", started again" : "");
-    return figure;
+        return show_words("exit %d%s", record->code, again);
+    if (record->state == PROCESS_KILLED)
+        return show_words("killed by %s%s", show_signal(record->signal).text, again);
+    return show_words("%s%s", words[record->state], again);
 }
 
 static struct figure show_command_end(const struct launch_facts *launch) {
-    struct figure figure;
-    struct text text = TEXT_IN(figure.text);
-    text_add(&text, launch->interrupted ? "stopped by Ctrl-C, " : "");
+    const char *why = launch->interrupted ? "stopped by Ctrl-C, " : "";
     if (WIFSIGNALED(launch->wait_status))
-        text_format(&text, "killed by %s", show_signal(WTERMSIG(launch->wait_status)).text);
-    else
-        text_format(&text, "exit %d", WEXITSTATUS(launch->wait_status));
-    return figure;
+        return show_words("%skilled by %s", why, show_signal(WTERMSIG(launch->wait_status)).text);
+    return show_words("%sexit %d", why, WEXITSTATUS(launch->wait_status));
 }
 
 static const char *without_folder(const char *command) {
@@ -211,10 +203,8 @@ bool is_small_reclaim(const struct vramgc_action *action) {
 }
 
 struct figure asker_pid(const struct vramgc_action *action) {
-    struct figure pid = {0};
-    if (action->asker)
-        snprintf(pid.text, sizeof pid.text, " (%llu)", (unsigned long long)action->asker);
-    return pid;
+    return action->asker ? show_words(" (%llu)", (unsigned long long)action->asker)
+                         : (struct figure){""};
 }
 
 /* Of one that was only observed nothing went back. */
