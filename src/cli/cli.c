@@ -6,6 +6,7 @@
 #include "judge/alert.h"
 #include "read/complain.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,24 +192,10 @@ static char letter_of_setting(const struct option_info *info) {
 }
 
 const char *settings_argument(const struct option_info *info) {
-    switch (info->type) {
-    case BOOL:
-        return "[=0|1]";
-    case PERCENT:
-        return "PERCENT";
-    case SIZE:
-        return "SIZE";
-    case AMOUNT:
-        return "SIZE|PERCENT%";
-    case DURATION:
-        return "DURATION";
-    case COUNT:
-        return "N";
-    case CHOICE:
-    case TEXT:
-        break;
-    }
-    return info->words;
+    static const char *const forms[TEXT + 1] = {
+        [BOOL] = "[=0|1]",          [PERCENT] = "PERCENT",   [SIZE] = "SIZE",
+        [AMOUNT] = "SIZE|PERCENT%", [DURATION] = "DURATION", [COUNT] = "N"};
+    return forms[info->type] ? forms[info->type] : info->words;
 }
 
 static bool typed[FLAGS_MAX]; /* by the number of the setting */
@@ -386,7 +373,19 @@ int command_run(const struct command *command, int argc, char **argv, bool *want
     return command->main(&args);
 }
 
-/* ---- signals ---- */
+/* ---- processes and signals ---- */
+
+pid_t start_apart(const char *const *words) {
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    int nothing = open("/dev/null", O_RDWR);
+    for (int standard = 0; standard <= 2; standard++)
+        dup2(nothing, standard);
+    setsid();
+    execvp(words[0], (char *const *)words);
+    _exit(STATUS_MISSING);
+}
 
 static volatile sig_atomic_t stopped;
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "base/options.h"
 #include "read/complain.h"
@@ -136,7 +137,11 @@ size_t command_flags(const struct command *command, struct flag *flags);
  * done. */
 int command_run(const struct command *command, int argc, char **argv, bool *wants_help);
 
-/* ---- signals ---- */
+/* ---- processes and signals ---- */
+
+/* Starts a program in a session of its own, with no input and no output. 0 or less: it cannot be.
+ */
+pid_t start_apart(const char *const *words);
 
 /* From now on SIGINT, SIGTERM and SIGHUP end nothing: their number is in the result. */
 const volatile sig_atomic_t *stop_catch(void);

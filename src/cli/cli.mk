@@ -5,9 +5,7 @@ CLI_ROOMS := cli show judge read prove vm
 CLI_SOURCES := $(wildcard $(CLI_ROOMS:%=$(SRC)/%/*.[cS]) $(SRC)/card/reading.c) $(addprefix $(SRC)/base/,text.c nvml.c process_stat.c clean_text.c parse.c options.c proof.c hashmap.c state_folder.c lock.c ring.c control_group.c log.c clock.c peer_file.c)
 CLI_OBJECTS := $(CLI_SOURCES:$(SRC)/%=$(BUILD)/obj/%.o)
 
-$(BUILD)/obj/prove/kernels.S.o: src/prove/kernels.ptx
-$(BUILD)/obj/cli/replay.S.o: src/cli/replay.py
-$(BUILD)/obj/show/page.S.o: $(wildcard src/show/page/*) src/show/prometheus-rules.yml $(BUILD)/grafana-dashboard.json
+$(BUILD)/obj/cli/texts.S.o: $(wildcard src/show/page/*) src/show/prometheus-rules.yml $(BUILD)/grafana-dashboard.json src/prove/kernels.ptx src/cli/replay.py
 
 $(BUILD)/grafana-dashboard.json: scripts/dashboard src/stats.def
 	@mkdir -p $(@D)

@@ -1,5 +1,5 @@
 /* doctor_checks.c: see doctor_checks.h. Of the driver a child asks, as in `vramgc prove`: a fault
- * there ends only it. It knows the keys of PyTorch 2.0 to 2.15 for its allocator. */
+ * there ends only it. */
 #include "cli/doctor_checks.h"
 #include "base/base.h"
 #include "base/clean_text.h"
@@ -336,29 +336,9 @@ void doctor_cards(const char *torch_cuda) {
 /* ---- PyTorch's allocator ---- */
 
 static const char *const keys[] = {
-    "backend",
-    "expandable_segments",
-    "expandable_segments_reserve",
-    "expandable_segments_reserve_by_class",
-    "garbage_collection_threshold",
-    "graph_capture_record_stream_reuse",
-    "large_segment_size_mb",
-    "max_non_split_rounding_mb",
-    "max_split_size_mb",
-    "per_process_memory_fraction",
-    "pinned_free_catch_all",
-    "pinned_max_cached_size_mb",
-    "pinned_max_round_threshold_mb",
-    "pinned_num_register_threads",
-    "pinned_reserve_segment_size_mb",
-    "pinned_use_background_threads",
-    "pinned_use_cuda_host_register",
-    "pinned_use_hip_host_register",
-    "release_lock_on_cudamalloc",
-    "release_lock_on_hipmalloc",
-    "roundup_bypass_threshold_mb",
-    "roundup_power2_divisions",
-    "throw_on_cudamalloc_oom",
+#define KEY(name) #name,
+#include "cli/alloc_keys.def"
+#undef KEY
 };
 
 static char values[ARRAY_LENGTH(keys)][32]; /* of each key; "": it is not set */

@@ -92,23 +92,10 @@ void hint_not_started(char *const *words, char *out, size_t capacity) {
     }
 }
 
-/* Each answer does what who types such a word wants. */
 static const char *const meant[][2] = {
-    {"status|ps|monitor|dashboard|memory|vram|usage", "did you mean `vramgc top`?"},
-    {"stats|show|summary", "did you mean `vramgc report`?"},
-    {"log|logs", "did you mean `vramgc report --all`?"},
-    {"open|view|html|web|page|browser", "did you mean `vramgc report --open`?"},
-    {"start|launch|exec", "did you mean `vramgc run COMMAND`?"},
-    {"test", "did you mean `vramgc prove`?"},
-    {"check|info|install", "did you mean `vramgc doctor`?"},
-    {"config|options|environment|variables", "did you mean `vramgc help settings`?"},
-    {"modes|observe|compact|auto", "did you mean `vramgc help VRAMGC_MODE`?"},
-    {"prometheus|grafana|csv|markdown|perfetto", "did you mean `vramgc help export`?"},
-    {"clean|clear|free|gc|flush|empty|release",
-     "vramgc gives idle memory back by itself; `vramgc park PID` moves all of a program to RAM"},
-    {"man|manual|completion|completion-bash|completion-zsh|completion-fish",
-     "the manual and what shells complete come with `make install` and the packages"},
-    {"stop|kill|end|quit", "vramgc cannot do that; press Ctrl-C where the program runs"},
+#define MEANT(words, answer) {words, answer},
+#include "cli/hints.def"
+#undef MEANT
 };
 
 const char *hint_meant(const char *word) {

@@ -11,7 +11,6 @@
 #include "show/summary.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,18 +26,6 @@ static bool has_screen(void) {
             return true;
     }
     return false;
-}
-
-static pid_t start_opener(const char *opener, const char *path) {
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    int nothing = open("/dev/null", O_RDWR);
-    for (int standard = 0; standard <= 2; standard++)
-        dup2(nothing, standard);
-    setsid();
-    execlp(opener, opener, path, (char *)NULL);
-    _exit(127);
 }
 
 /* Some go on as long as the browser does: one that has not failed in three seconds has opened it.
@@ -57,7 +44,7 @@ static bool succeeds(pid_t pid) {
 }
 
 static bool open_with(const char *opener, const char *path) {
-    pid_t pid = start_opener(opener, path);
+    pid_t pid = start_apart((const char *[]){opener, path, NULL});
     return pid > 0 && succeeds(pid);
 }
 

@@ -278,15 +278,7 @@ static struct records find_ended(void) {
 static void ask_whatif(const char *path) {
     enum { PATIENCE_S = 30 };
     int status;
-    pid_t child = fork();
-    if (child == 0) {
-        int nothing = open("/dev/null", O_RDWR);
-        for (int standard = 0; standard <= 2; standard++)
-            dup2(nothing, standard);
-        setsid();
-        execl("/proc/self/exe", "vramgc", "whatif", path, (char *)NULL);
-        _exit(STATUS_OURS);
-    }
+    pid_t child = start_apart((const char *[]){"/proc/self/exe", "whatif", path, NULL});
     uint64_t until_ns = clock_ns() + PATIENCE_S * SECOND_NS;
     while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
         if (clock_ns() > until_ns)

@@ -26,30 +26,10 @@ enum { ESCAPE = 27, DELETE = 127 };
 enum { KEYS_WIDTH = 73 }; /* in fewer columns keys are told in short */
 enum { DETAILS = 5 };     /* lines of a chosen program, its row among them, that are of most use */
 
-/* 40 columns, and 12 lines for what matters. */
 static const char *const help_lines[] = {
-    "q          quit",
-    "s          sort: held, live, idle, pid",
-    "/          only programs with this word",
-    "up, down   details of a program",
-    "Esc        closes them, then shows all",
-    "T, F9      end it; again: kill; it asks",
-    "PgUp, PgDn other lines of the page",
-    "#  live    what tensors use",
-    "^          live for part of the time",
-    ":  idle    held, and used by no tensor",
-    "+  libs    held beside PyTorch's memory",
-    "o  others  held by other programs",
-    "-  driver  the driver's, all contexts",
-    "?          use of the card not known",
-    "",
-    "The picture is of the latest minute or",
-    "more, as high as its first line says.",
-    "A chosen program has one of its whole",
-    "run. CPU% and RAM: from 100 columns.",
-    "",
-    "Without arguments all programs of yours",
-    "that run under vramgc are shown.",
+#define LINE(text) text,
+#include "cli/top_help.def"
+#undef LINE
 };
 
 /* ---- ending a program: SIGTERM to that one process of this user, and to no other that has its

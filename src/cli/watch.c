@@ -312,14 +312,10 @@ static int watch_main(struct args *args) {
     size_t missing = 0;
     if (!take_pids(args->argv, args->operand_count) || !read_rules(&rules, &missing))
         return STATUS_USAGE;
-    const char *park = getenv("VRAMGC_PARK");
-    uint64_t park_ns = 0;
-    if (park && !parse_duration(park, &park_ns)) {
-        complain("VRAMGC_PARK: %s is no duration, such as 5m", park);
-        return STATUS_USAGE;
-    }
-    park_idle_begin(park_ns);
-    if (rules.count == 0 && (self.tests || !park_ns)) {
+    struct options options;
+    settings_read_environment(&options);
+    park_idle_begin(options.park);
+    if (rules.count == 0 && (self.tests || !options.park)) {
         say_no_rule();
         return STATUS_USAGE;
     }

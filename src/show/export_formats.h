@@ -13,7 +13,7 @@ void export_markdown(FILE *out, const struct records *records);
 /* The text format of Prometheus: what a node_exporter's textfile collector takes. */
 void export_prometheus(FILE *out, const struct records *records);
 
-/* For who reads that (page.S): alerts, and a dashboard with all figures. */
+/* For who reads that (cli/texts.S): alerts, and a dashboard with all figures. */
 extern const char prometheus_rules[], grafana_dashboard[];
 
 /* Chrome's trace event format, which Perfetto opens: memory over time, reclaims, refusals, marks.
