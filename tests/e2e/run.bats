@@ -4,24 +4,22 @@
 
 load helpers
 
+# says COMMAND..., runs [OPTION...] COMMAND...: what `vramgc` and `vramgc run` print, with our folder as WORK, and a status that is not 0.
+says() {
+    local status=0
+    "$vramgc" "$@" >"$work/said" 2>&1 || status=$?
+    sed "s|$work|WORK|g" "$work/said"
+    [ $status = 0 ] || echo "status $status"
+}
+runs() { says run "$@"; }
+
+@test "run: what it says of each call" { session run; }
+
 @test "run: the exit status of the program is ours" {
     run "$vramgc" run true
     equal "$status" 0
     run "$vramgc" run -- sh -c 'exit 7'
     equal "$status" 7
-}
-
-@test "run: a missing program is 127, one that cannot be executed 126, each in one line" {
-    run_apart "$vramgc" run ./no-such-program
-    equal "$status" 127
-    one_line "$errors"
-    equal "$errors" "vramgc: ./no-such-program cannot be run: No such file or directory; is $PWD the folder of your web UI?"
-    run_apart "$vramgc" run no-such-program-in-path
-    equal "$status" 127
-    touch plain
-    run_apart "$vramgc" run ./plain
-    equal "$status" 126
-    one_line "$errors"
 }
 
 @test "run: a program ended by a signal ends us by the same signal" {
@@ -239,30 +237,6 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     equal "$watched" "$alone"
 }
 
-@test "run: options end at the first word that is none, and at --" {
-    run "$vramgc" run --no-summary -q printf '%s|' --lowvram -- 'a b' ''
-    equal "$output" '--lowvram|--|a b||'
-    run "$vramgc" run --no-summary -- printf '%s|' -q
-    equal "$output" '-q|'
-}
-
-@test "run: an unknown option is 125 and its nearest name is suggested" {
-    run_apart "$vramgc" run --treshold 4 true
-    equal "$status" 125
-    equal "$errors" 'vramgc: --treshold is not an option of `vramgc run`; did you mean --threshold?'
-    run_apart "$vramgc" run --logfile x true
-    contains "$errors" 'did you mean --log-file?'
-    run "$vramgc" run -Z true
-    equal "$status" 125
-    run "$vramgc" run
-    equal "$status" 125
-    run "$vramgc" run --threshold
-    equal "$status" 125
-    run_apart "$vramgc" run --no-summary=1 true
-    equal "$status" 125
-    contains "$errors" 'takes no value'
-}
-
 @test "run: the library is in front of LD_PRELOAD, once, and what was there stays" {
     run "$vramgc" run --no-summary printenv LD_PRELOAD
     equal "$output" "$library"
@@ -271,30 +245,6 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     equal "$output" "$library:$work/cwd/other.so"
     LD_PRELOAD="$work/cwd/other.so $library" run "$vramgc" run --no-summary printenv LD_PRELOAD
     equal "$output" "$library:$work/cwd/other.so"
-}
-
-@test "run: settings are options, in any spelling of the table" {
-    run "$vramgc" run --no-summary -t 70 --alloc-conf=auto --alloc_conf keep --lowvram --mode observe env
-    contains "$output" VRAMGC_THRESHOLD=70
-    contains "$output" VRAMGC_ALLOC_CONF=keep
-    contains "$output" VRAMGC_LOWVRAM=1
-    contains "$output" VRAMGC_MODE=observe
-    run "$vramgc" run --no-summary -t70 --lowvram=0 env
-    contains "$output" VRAMGC_THRESHOLD=70
-    contains "$output" VRAMGC_LOWVRAM=0
-}
-
-@test "run: --give-back says in plain words what --lowvram means, and the later one counts" {
-    run "$vramgc" run --no-summary --give-back at-once printenv VRAMGC_LOWVRAM
-    equal "$output" 1
-    VRAMGC_LOWVRAM=1 run "$vramgc" run --no-summary --give_back=threshold printenv VRAMGC_LOWVRAM
-    equal "$output" 0
-    run "$vramgc" run --no-summary --give-back=threshold --lowvram printenv VRAMGC_LOWVRAM
-    equal "$output" 1
-    run_apart "$vramgc" run --give-back=never true
-    equal "$status" 125
-    one_line "$errors"
-    contains "$errors" 'threshold|at-once'
 }
 
 # Web UIs have a --lowvram that moves models to RAM.
@@ -307,115 +257,6 @@ os.execvp(sys.argv[1], sys.argv[1:])'
     manual=$("$top/scripts/texts" man "$vramgc")
     contains "$manual" 'give\-back threshold|at\-once'
     contains "$manual" 'No model'
-}
-
-@test "run: a wrong value of an option is 125, and nothing is run" {
-    run_apart "$vramgc" run --threshold 170 touch ran
-    equal "$status" 125
-    equal "$errors" 'vramgc: --threshold 170 is not a percentage from 0 to 100, such as 80'
-    [ ! -e ran ]
-}
-
-@test "run: a wrong variable is told once and taken away, and the program runs" {
-    export VRAMGC_THRESHOLD=lots VRAMGC_TRESHOLD=4 VRAMGC_COOLDOWN=2s
-    run_apart "$vramgc" run --no-summary env
-    equal "$status" 0
-    equal "$(grep -c 'VRAMGC_THRESHOLD=lots is not a percentage from 0 to 100, such as 80; using 80' <<<"$errors")" 1
-    equal "$(grep -c 'VRAMGC_TRESHOLD is not a setting; did you mean VRAMGC_THRESHOLD?' <<<"$errors")" 1
-    equal "$(wc -l <<<"$errors")" 2
-    contains_not "$output" VRAMGC_THRESHOLD
-    contains_not "$output" VRAMGC_TRESHOLD
-    contains "$output" VRAMGC_COOLDOWN=2s
-}
-
-@test "run: what vramgc has set for itself is passed on to a run inside a run" {
-    VRAMGC_CHOSE_ALLOC_CONF=1 VRAMGC_GIVEN_CUDA_ALLOC_CONF=2 VRAMGC_GIVEN_ALLOC_CONF=3 run_apart "$vramgc" run --no-summary env
-    equal "$status" 0
-    contains "$output" VRAMGC_CHOSE_ALLOC_CONF=1
-    contains "$output" VRAMGC_GIVEN_CUDA_ALLOC_CONF=2
-    contains "$output" VRAMGC_GIVEN_ALLOC_CONF=3
-    contains_not "$errors" ALLOC_CONF
-}
-
-@test "run: a command that cannot be started is told with what was probably meant" {
-    script webui.sh <<<:
-    touch launch.py start.sh
-    mkdir "$work/only3"
-    ln -s "$(command -v python3)" "$work/only3/python3"
-    while IFS='|' read -r words told; do
-        # shellcheck disable=SC2086
-        run_apart "$vramgc" run $words
-        contains "$errors" "$told"
-        one_line "$errors"
-    done <<'TABLE'
-no-such-program x|vramgc: no-such-program cannot be run: No such file or directory
-webui.sh --api|No such file or directory; did you mean: vramgc run ./webui.sh --api
-./start.sh|Permission denied; did you mean: vramgc run bash ./start.sh
-./launch.py --api|Permission denied; did you mean: vramgc run python
-lowvram python x.py|No such file or directory; did you mean --lowvram?
-VRAMGC_MODE=flush python x.py|; a variable stands before vramgc: VRAMGC_MODE=flush vramgc run
--t 80|which command? 80 is the value of an option; vramgc run
---json true|which command? true is the value of an option; vramgc run
-TABLE
-    run_apart env PATH="$work/only3" "$vramgc" run python launch.py
-    equal "$errors" 'vramgc: python cannot be run: No such file or directory; did you mean: vramgc run python3 launch.py'
-}
-
-@test "run, env: a wrong setting is told as it was typed" {
-    while IFS='|' read -r typed told; do
-        # shellcheck disable=SC2086
-        run_apart "$vramgc" run $typed true
-        equal "$status:$errors" "125:vramgc: $typed $told"
-        # shellcheck disable=SC2086
-        run_apart "$vramgc" env $typed
-        equal "$status:$errors" "2:vramgc: $typed $told"
-    done <<'TABLE'
---mode fast|is not one of off|observe|flush|compact|auto
---mode=fast|is not one of off|observe|flush|compact|auto
--t0.8|is not a percentage from 0 to 100, such as 80
--t 0.8|is not a percentage from 0 to 100, such as 80
---cooldown 5|lacks its unit: us, ms, s, m, h or d
---spill=64|lacks its unit: KiB, MiB or GiB
---host files|is not one of off|observe|auto
---lowvram=maybe|is not 1, 0, true, false, yes, no, on, or off
-TABLE
-}
-
-@test "run: VRAMGC_OUT is made absolute, also below a folder with a percent sign" {
-    run "$vramgc" run --no-summary printenv VRAMGC_OUT
-    equal "$output" "$work/cwd/vramgc-%e.%p.vramgc"
-    XDG_STATE_HOME="$work/80% state" VRAMGC_OUT=auto run "$vramgc" run --no-summary printenv VRAMGC_OUT
-    equal "$output" "$work/80%% state/vramgc/vramgc-%e.%p.vramgc"
-    [ -d "$work/80% state/vramgc" ]
-    run "$vramgc" run --no-summary -o stats.%p printenv VRAMGC_OUT
-    equal "$output" "$work/cwd/stats.%p"
-    run "$vramgc" run --no-summary -o /a/b printenv VRAMGC_OUT
-    equal "$output" /a/b
-    mkdir '50%p [x]*' && cd '50%p [x]*'
-    FAKE_CUDA=true run "$vramgc" run true
-    equal "$status" 0
-    contains "$output" VERDICT
-    ls vramgc-true.*.vramgc
-}
-
-@test "run: the file for messages stays the same when the program changes its folder" {
-    run "$vramgc" run --no-summary --log-file messages.%p printenv VRAMGC_LOG_FILE
-    equal "$output" "$work/cwd/messages.%p"
-    run "$vramgc" run --no-summary printenv VRAMGC_LOG_FILE
-    equal "$output" ""
-}
-
-@test "run: VRAMGC_OUT that is no plain file is told at once, and no file is made beside it; /dev/null means none" {
-    mkdir dir
-    for out in dir /dev/stderr /dev/null; do
-        run_apart "$vramgc" run -o "$out" sh -c 'echo "<$VRAMGC_OUT>"'
-        equal "$status:$output" '0:<>'
-        one_line "$errors"
-        equal "$(ls)" dir
-    done
-    equal "$errors" 'vramgc: no statistics: VRAMGC_OUT is /dev/null'
-    run_apart "$vramgc" run -o dir true
-    equal "$errors" 'vramgc: dir is no plain file; this run leaves no statistics (see --out)'
 }
 
 @test "run: a path too long for VRAMGC_OUT is refused before anything runs" {
@@ -560,31 +401,6 @@ TEXT
     equal "$(bash -c '. ./webui-user.sh; printenv LD_PRELOAD')" "$library"
 }
 
-@test "run: -v shows an environment that can be pasted" {
-    run_apart "$vramgc" run -v --no-summary printenv LD_PRELOAD
-    contains "$errors" "vramgc: export LD_PRELOAD='$library'"
-    contains "$errors" "vramgc: export VRAMGC_OUT='$work/cwd/"
-    run "$vramgc" run -v --no-summary printenv VRAMGC_LOG
-    contains "$output" info
-}
-
-@test "run: no use of CUDA is said in one line, or not at all" {
-    run_apart "$vramgc" run true
-    equal "$errors" 'vramgc: no CUDA use was seen in this run; `vramgc doctor -- true` looks for the reason'
-    for how in 'kill -KILL $$' 'exit 137'; do
-        run_apart "$vramgc" run sh -c "$how"
-        contains "$errors" 'vramgc: SIGKILL ended the program before it used CUDA. It often comes from the kernel'
-    done
-    run_apart "$vramgc" run --no-summary true
-    equal "$errors" ''
-    run_apart "$vramgc" run -o '' true
-    equal "$errors" 'vramgc: no statistics: VRAMGC_OUT is empty'
-    run_apart "$vramgc" run -o "$work/no-such-folder/x" true
-    equal "$errors" "vramgc: no statistics: $work/no-such-folder cannot be written: No such file or directory"
-    run_apart "$vramgc" run --mode off true
-    equal "$errors" 'vramgc: no statistics: VRAMGC_MODE is off'
-}
-
 @test "run: no home to write to: one line tells where the file goes, and without any folder the program runs all the same" {
     unset VRAMGC_OUT XDG_STATE_HOME
     export TMPDIR=$work/tmp
@@ -637,17 +453,6 @@ TEXT
     title=$(grep -E '^-- vramgc' <<<"$errors")
     grep -qE ' [0-9.]+ (us|ms|s), 5.0 s since CUDA began$' <<<"$title"
     equal "${#title}" 80
-}
-
-@test "run: -q says only the verdict" {
-    FAKE_CUDA=true run_apart "$vramgc" run -q true
-    contains "$errors" 'vramgc: No allocation failed'
-    contains_not "$errors" 'GPU 0'
-    FAKE_SCENARIO=full FAKE_CUDA=true run_apart "$vramgc" run -q true
-    contains "$errors" 'vramgc: OUT OF MEMORY 2x'
-    contains "$(tr -s ' \n' ' ' <<<"$errors")" 'Do: Make the image or the batch a little smaller.'
-    contains_not "$errors" 'Card: '
-    contains_not "$errors" 'vramgc gave back' # a note
 }
 
 @test "run: the end status is in the file afterwards" {
@@ -743,32 +548,6 @@ print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]
     equal "$(ls)" "$(ls out.json vramgc-sh.*)"
 }
 
-@test "run: --json needs the name of a file, and says so before anything runs" {
-    local name
-    for name in '' .; do
-        run_apart "$vramgc" run --json "$name" touch ran
-        equal "$status" 125
-        one_line "$errors"
-        contains "$errors" 'is not the name of a file to be written'
-        [ ! -e ran ]
-    done
-}
-
-@test "run: --json leaves a foreign file alone, and says so before anything runs" {
-    echo precious >launch.py
-    run_apart "$vramgc" run --json launch.py touch ran
-    equal "$status" 125
-    one_line "$errors"
-    equal "$(cat launch.py)" precious
-    [ ! -e ran ]
-    run "$vramgc" run --json no-such-folder/x touch ran
-    equal "$status" 125
-    [ ! -e ran ]
-    run "$vramgc" run --json x -o '' touch ran
-    equal "$status" 125
-    [ ! -e ran ]
-}
-
 @test "run: --json does not write through a link that another user has planted" {
     [ "$(id -u)" -eq 0 ] || skip "only root can make a link of another user"
     echo '' >victim
@@ -779,13 +558,6 @@ print(d["schema"], d["run"]["exit_code"], d["run"]["command"], d["processes"][0]
     contains "$errors" 'out is a link that is not followed'
     [ ! -e ran ]
     equal "$(cat victim)" ''
-}
-
-@test "run: what looks like a secret is masked" {
-    run_apart "$vramgc" run --json out true --gradio-auth me:geheim --token=geheim 'https://me:geheim@host/'
-    equal "$status" 0
-    contains "$(cat out)" 'true --gradio-auth *** --token=*** https://***@host/'
-    contains_not "$(cat out)$errors" geheim
 }
 
 @test "run: standard error that is closed or not read changes no status" {

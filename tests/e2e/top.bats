@@ -24,9 +24,50 @@ hold() {
     [ -e "$work/pids" ] || numbers_ahead
     python3 "$top/tests/e2e/hold.py" "$make_file" "$@" 3>&- &
     held=$!
+    pids+=("$held")
     echo "$held" >>"$work/pids"
     await "$2.ready"
 }
+
+# --- what it says of recorded files, word by word: golden/top.session. A number there is that of the program that was started as the
+# so many'th; times that pass while the test runs are TIME. ---
+
+pids=('')
+given() {
+    words=()
+    for word; do [[ $word =~ ^[0-9]{1,2}$ ]] && words+=("${pids[$word]}") || words+=("$word"); done
+}
+masked() {
+    local i by=()
+    for ((i = 1; i < ${#pids[@]}; i++)); do
+        by+=(-e "s/^ *${pids[i]} /$(printf '%9s' "pid$i") /" -e "s/\\b${pids[i]}\\b/pid$i/g")
+    done
+    sed -E "${by[@]}" -e 's/pid pid/pid/; s/ [0-9:]{8}$/ HH:MM:SS/; s/[0-9]+ [hm] [0-9]+ [ms]|[0-9]+[.][0-9] s/TIME/; s/(TIME) +/\1 /; s/(, pid[0-9]+) +/\1  /' \
+        -e '/^  [|]/d' # the picture is what its tests are about
+}
+says() {
+    given "$@" && "$vramgc" "${words[@]}" | masked
+    local status=${PIPESTATUS[0]}
+    [ "$status" = 0 ] || echo "status $status"
+}
+once() { says top --once "$@"; }
+bars() { once "$@" | grep -E '^(GPU|  \[|[+=]|status)'; }
+rest() { once "$@" | grep -E '^ {11}'; } # of what is said of a program
+found() { once "$@" | grep -E 'program|nique|status' | sed 's/ under.*//'; }
+nvml() { LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB "$@"; }
+alter() { "$make_file" set "$(printf "\\x$((60 + $1))")" "${@:2}"; }
+stops() {
+    kill -STOP "${pids[$1]}"
+    until grep -q '^State:.T' "/proc/${pids[$1]}/status"; do sleep 0.05; done
+}
+# beside COMMAND...: another program.
+beside() {
+    "$@" 3>&- &
+    pids+=("$!")
+    echo $! >>"$work/pids"
+}
+
+@test "top --once, set: what they say of each program" { session top; }
 
 gone() {
     kill "$1"
@@ -56,28 +97,6 @@ for line in open(sys.argv[1]):
         so_far = 0
 assert sums, open(sys.argv[1]).read()
 PYTHON
-}
-
-@test "top --once: two programs of one card, whose parts add up, and a third one's card" {
-    hold fragmented a
-    first=$held
-    hold full b
-    second=$held
-    hold compact c
-    "$vramgc" top --once "$first" "$second" "$held" >out
-    cat out
-    adds_up out
-    equal "$(grep -cE '^GPU ' out)" 2
-    grep -qE "^ +$first launch.py ..--api +- +1,800 +176 +72 +2,048 #" out
-    grep -qE "^ +$held launch.py ..--listen +- +2,000 +128 +72 +2,200 #" out
-    grep -qE '^= +card +24,576$' out
-    grep -qE '^= +card +8,192$' out
-    grep -qE "^ +$first .* OUT OF MEMORY +1.5 GiB wanted, 700 MiB free" out
-    grep -qE "^ +$second .* gave back 4.0 GiB in 38.0 ms" out
-    equal "$(awk 'length > 80' out)" ""
-    hold killed d
-    "$vramgc" top --once "$held" | grep -qE "^ {11}2.0 GiB of its RAM swapped out"
-    equal "$("$vramgc" top "$first" | wc -l)" "$("$vramgc" top --once "$first" | wc -l)" # a pipe is no terminal
 }
 
 # called FILE COMMAND: what the program that holds that file was started as.
@@ -134,44 +153,7 @@ called() {
     contains "$("$vramgc" top --once "$child")" 'None of these'
 }
 
-@test "top --once: a program whose file is not mapped is found where files are kept" {
-    mkdir -p "$XDG_STATE_HOME/vramgc"
-    hold plain "$XDG_STATE_HOME/vramgc/vramgc-a.1.vramgc" unmapped
-    contains "$("$vramgc" top --once "$held")" 'None of these' # VRAMGC_OUT says where they are
-    unset VRAMGC_OUT
-    contains "$("$vramgc" top --once "$held")" "$held launch.py"
-}
-
 # As NVML tells it, which the simulated device has, too.
-@test "top --once: others by their names, and the driver" {
-    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
-    hold plain a
-    sleep 3600 3>&- &
-    echo $! >>"$work/pids"
-    SIMGPU_OTHERS=$held:2100MiB,$!:4GiB "$vramgc" top --once "$held" >out
-    cat out
-    adds_up out
-    grep -qE "^\+ +sleep, pid $! +4,096 o" out
-    grep -qE '^\+ +driver and contexts +52' out
-    grep -qE '^\+ +free +18,380$' out
-    # Across the border of a container a process has another number: then nobody is told from its context.
-    SIMGPU_OTHERS=4194304:2100MiB,$!:4GiB "$vramgc" top --once "$held" >out
-    adds_up out
-    grep -qE '^\+ +others and the driver +4,148 o' out
-    # Less than what the program itself says: not believed.
-    SIMGPU_OTHERS=$held:1GiB "$vramgc" top --once "$held" >out
-    grep -qE '^\+ +others and the driver +600' out
-}
-
-@test "top --once: what a call under way has taken, and no program says yet, is nobody's" {
-    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_UNDER_WAY=300
-    hold plain a
-    SIMGPU_OTHERS=$held:2100MiB "$vramgc" top --once "$held" >out
-    cat out
-    grep -qE '^\+ +driver and contexts +52$' out
-    adds_up out
-}
-
 @test "top: how busy a program keeps the card and the processor, and its RAM, where there is room" {
     hold killed a busy
     export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
@@ -277,35 +259,6 @@ called() {
 }
 
 # Readings are of different moments: the programs say that they hold more than there is.
-@test "top: a card whose use is not known keeps its bar and says so, also with a word that nothing has" {
-    hold plain a
-    first=$held
-    hold plain b
-    contains "$("$vramgc" top --once "$first" "$held")" '% of 24,576 MiB in use'
-    "$make_file" set a 'devices[0].stats.held_bytes.current' 24000000000
-    "$vramgc" top --once "$first" "$held" >out
-    cat out
-    grep -qE '^GPU 0 .* 24,576 MiB, use not known$' out
-    grep -qE '^  \[#+:+\+*#+:*\+*\]$' out
-    "$vramgc" top --once zzz "$first" "$held" >out || true
-    cat out
-    grep -qE '^GPU 0 .* 24,576 MiB, use not known$' out
-    grep -qE '^  \[o+\]$' out
-    grep -qE "^\+ +launch.py, pid $first +22,888 o" out
-    "$make_file" set b 'devices[0].stats.used_bytes.peak' 0 # it has not read yet how much is free
-    "$vramgc" top --once "$held" >out
-    cat out
-    grep -qE '^  \[#.*\?\]$' out
-}
-
-@test "top: the header says that it is the programs of each card that are sorted" {
-    hold plain a
-    first=$held
-    contains "$("$vramgc" top --once "$first")" '1 program under vramgc, by held  '
-    hold compact b
-    "$vramgc" top --once --sort live "$first" "$held" | head -1 | grep -q '2 programs under vramgc, by live on each card '
-}
-
 @test "top: a word that is typed where the page is scrolled shows what matches, and the first card" {
     hold plain a
     TERM=xterm on_screen "
@@ -324,20 +277,6 @@ called() {
 }
 
 # In a folder of that name, as web UIs are started.
-@test "top --once: another program of Python by its folder and script, not as Python" {
-    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
-    hold plain a
-    mkdir ComfyUI
-    echo 'import time; time.sleep(3600)' >ComfyUI/main.py
-    (cd ComfyUI && exec python3 -u main.py --listen 3>&-) &
-    other=$!
-    echo "$other" >>"$work/pids"
-    until tr '\0' ' ' <"/proc/$other/cmdline" | grep -q main.py; do sleep 0.05; done
-    SIMGPU_OTHERS=$held:2100MiB,$other:4GiB "$vramgc" top --once "$held" >out
-    cat out
-    grep -qE "^\+ +ComfyUI: main.py, pid $other +4,096 o" out
-}
-
 # Other programs of this machine may run under vramgc, and have cards of these numbers: only the cards' lines are sure.
 @test "top --once: cards that no program under vramgc uses" {
     export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB SIMGPU_DEVICES=2
@@ -368,47 +307,6 @@ called() {
     LD_LIBRARY_PATH='' "$vramgc" top --once | grep -cx 'No NVML: load, heat and power are not known.' | grep -qx 1
 }
 
-@test "top --once: a program by a word of its command or its folder" {
-    hold plain a
-    first=$held
-    hold plain b
-    called a 'python Unique-Main.py --left-only'
-    called b 'python unique-main.py'
-    contains "$("$vramgc" top --once unique-main)" '2 programs under'
-    "$vramgc" top --once LEFT-only | grep -qE "^ +$first Unique-Main.py"
-    contains "$("$vramgc" top --once LEFT-only)" '1 program under'
-    contains "$("$vramgc" top --once unique-main "$held")" '1 program under'
-    run "$vramgc" top --once no-such-word
-    equal "$status" 1
-    contains "$output" 'No program under vramgc matches "no-such-word".'
-    "$vramgc" top --once no-such-word "$held" >out || true
-    cat out
-    adds_up out # the card stays
-    grep -qE '^GPU 0 ' out
-    grep -qE "^\+ +unique-main.py, pid $held +2,048 o" out
-    "$make_file" set a working_folder /opt/ComfyUI/
-    "$vramgc" top --once comfyui | grep -qE "^ +$first ComfyUI: Unique-Main" # as `vramgc list` has it
-}
-
-@test "top --once: where a program last took memory, idle memory that stays, and one that stands still" {
-    export LD_LIBRARY_PATH=$top/build/sim/nvml SIMGPU_MEM=24GiB
-    hold fragmented a
-    "$vramgc" top --once "$held" >out
-    cat out
-    grep -qE "^ {11}at rest for 2 m [0-9]+ s; last took memory in text encode: encode_prompt$" out
-    grep -qE '^ {11}\(pipeline.py:[0-9]+\)$' out # told in full
-    equal "$(grep -cE 'hang|stopped| idle for ' out)" 0
-    SIMGPU_BUSY=99 "$vramgc" top --once "$held" | grep -qE "^ {11}keeps the card busy, and made no tensor for 2 m [0-9]+ s: it may hang$"
-    kill -STOP "$held"
-    until grep -q '^State:.T' "/proc/$held/status"; do sleep 0.05; done
-    "$vramgc" top --once "$held" | grep -qE "^ {11}is stopped, and keeps its memory: .kill -CONT $held. lets it go on$"
-    kill -CONT "$held"
-    "$make_file" set a latest_ns -30000000000 # as if its own thread had last looked half a minute ago
-    "$vramgc" top --once "$held" | grep -qE "^ {11}gives no sign for [0-9]+\.[0-9] s: stuck in the driver, or a busy machine$"
-    hold rests b
-    "$vramgc" top --once "$held" | grep -qE "^ {11}1.2 GiB idle for 2 m [0-9]+ s; .vramgc run --lowvram. would give it back$"
-}
-
 # Addresses are too short for one; a minute passes.
 @test "top --once: a program that has no thread of ours is not called stuck" {
     printf '#!/bin/sh\nfalse\n' >"$work/enough.sh"
@@ -425,21 +323,6 @@ called() {
 }
 
 # Others may run on the same machine: at most four are told.
-@test "top --once: what a program leaves to others, and who gave it memory, and to whom it gave" {
-    hold shared a
-    "$vramgc" top --once "$held" >out
-    cat out
-    grep -qE "^ {11}head-room: 2.0 GiB stay free for others; cap: 20.0 GiB at most$" out
-    grep -qE "^ {11}lacked memory, and got 3.0 GiB from llama-server \(1234\) and others in" out
-    grep -qE "^ +$held .* peer +gave 4.0 GiB to comfyui \(4321\)$" out
-}
-
-@test "set: which program it was, what is in force by then, and what it holds" {
-    hold shared a
-    equal "$("$vramgc" set "$held" cap=1GiB)" "launch.py --xformers --api ($held): head-room: 2.0 GiB stay free for others; cap: 1.0 GiB at most; it holds 2.0 GiB now"
-    equal "$("$vramgc" set "$held" headroom=0 cap=0)" "launch.py --xformers --api ($held): no head-room, no cap; it holds 2.0 GiB now"
-}
-
 @test "top, report: a program that uses CUDA without vramgc, and how to start it with it" {
     "$top/tests/on_card" --mem 2GiB --cuda 13 -- "$top/build/c10/2.15.0/c10drive" -c "alloc a 300MiB; until $work/enough.sh; _exit 0" 3>&- >"$work/drive" 2>&1 &
     echo $! >>"$work/pids"
