@@ -1,5 +1,5 @@
-/* texts.S: files as texts of the command, which is one file wherever it is installed: the page for a
- * browser, whose scripts are one, in this order; what Prometheus and Grafana take; the kernels of
+/* texts.S: files as texts of the command, which is one file wherever it is installed: the page for
+ * a browser, whose scripts are one, in this order; what Prometheus and Grafana take; the kernels of
  * `vramgc prove`, and the Python of `vramgc whatif`. */
     .macro text name, files:vararg
     .global \name

@@ -110,17 +110,10 @@ static void top_end_ask(struct top_end *end, const struct top_view *view) {
                                                                   : "has ended already");
 }
 
-static void say_failure(struct top_end *end, int error) {
-    char words[96];
-    snprintf(words, sizeof words, "cannot be ended: %s", strerror(error));
-    say_of_process(end, error == ESRCH ? "has ended already" : words);
-}
-
 static void send_signal(struct top_end *end) {
-    if (process_start_ticks(end->process.pid) != end->process.start_ticks) {
-        say_of_process(end, "has ended already");
-    } else if (kill((pid_t)end->process.pid, end->kills ? SIGKILL : SIGTERM) != 0) {
-        say_failure(end, errno);
+    bool lives = process_start_ticks(end->process.pid) == end->process.start_ticks;
+    if (!lives || kill((pid_t)end->process.pid, end->kills ? SIGKILL : SIGTERM) != 0) {
+        say_of_process(end, lives && errno != ESRCH ? "cannot be ended" : "has ended already");
     } else if (end->kills) {
         say_of_process(end, "has got SIGKILL");
     } else {
