@@ -425,7 +425,8 @@ struct vramgc_file {
     struct vramgc_job jobs[VRAMGC_MAX_JOBS];
     uint64_t stack_count;
     struct vramgc_stack stacks[VRAMGC_MAX_STACKS];
-    uint64_t latest_site; /* 1 + index of who took memory last, on any device; 0: not known */
+    uint64_t latest_site;   /* 1 + index of who took memory last, on any device; 0: not known */
+    uint64_t weights_bytes; /* of files of weights that were mapped at the latest out-of-memory */
     uint64_t site_count;
     struct vramgc_site sites[VRAMGC_MAX_SITES];
     uint64_t call_count;

@@ -3,6 +3,7 @@
  * block page by page, so what such a refusal means is known only when the block has come or not. */
 #include "track/oom.h"
 
+#include "base/file.h"
 #include "host/memory.h"
 #include "python/names.h"
 #include "track/block_map.h"
@@ -14,6 +15,8 @@
 #include "track/neighbours.h"
 #include "track/stream.h"
 #include "track/thread.h"
+
+#include <stdlib.h>
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */
@@ -156,8 +159,44 @@ static bool pool_asked_again(enum real_id id, uint64_t bytes) {
            oom->refusal.request_bytes == bytes;
 }
 
+/* Of a line of /proc/self/maps: a loader maps a file of weights whole, and once. */
+static uint64_t weights_in(const char *line) {
+    static const char *const endings[] = {".safetensors", ".sft", ".gguf"};
+    const char *dot = strrchr(line, '.');
+    char *next;
+    for (size_t i = 0; dot && i < ARRAY_LENGTH(endings); i++)
+        if (strcmp(dot, endings[i]) == 0) {
+            uint64_t from = strtoull(line, &next, 16), until = strtoull(next + 1, &next, 16);
+            bool whole = strtoull(next + strlen(" r--p "), NULL, 16) == 0;
+            return whole ? until - from : 0;
+        }
+    return 0;
+}
+
+/* What a load reads from. There are thousands of lines, so it is asked for an error only. */
+static uint64_t mapped_weights(void) {
+    char lines[4096];
+    size_t length = 0;
+    uint64_t bytes = 0;
+    int fd = file_open("/proc/self/maps", O_RDONLY, 0);
+    for (ssize_t n; fd >= 0 && (n = read(fd, lines + length, sizeof lines - 1 - length)) > 0;) {
+        char *line = lines, *end;
+        lines[length + (size_t)n] = 0;
+        for (; (end = strchr(line, '\n')); line = end + 1) {
+            *end = 0;
+            bytes += weights_in(line);
+        }
+        length = strlen(line);
+        memmove(lines, line, length);
+    }
+    if (fd >= 0)
+        close(fd);
+    return bytes;
+}
+
 static void became_error(const struct vramgc_refusal *refusal) {
     struct thread_oom *oom = &thread_state.oom;
+    figure_set(&store_file()->weights_bytes, mapped_weights());
     device_list_oom_owners(device_if_ready(refusal->device),
                            oom->told.sequence == refusal->sequence);
     oom->told = *refusal;

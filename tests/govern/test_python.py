@@ -347,7 +347,7 @@ class WholePyTorch(unittest.TestCase):
 
     def test_what_a_refusal_came_from_is_told(self):
         run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
-        loads = ["LoRAs", "a load", "another load", "a failed try", "what it leaves"]
+        loads = ["LoRAs", "a load", "the whole load", "another load", "a failed try", "what it leaves"]
         self.check(run, [*loads, "math_attention", "joins_frames", "trains", "requests", "gradients"])
 
     def test_what_one_job_keeps_in_ram_is_told(self):

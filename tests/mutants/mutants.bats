@@ -310,6 +310,7 @@ prove_finds() {
 @test "an error after which the program trimmed the pool counts as work that went on" { caught trimmed_goes_on govern/causes '^cudaMallocAsync: one error'; }
 @test "an error that Python handles counts as work that went on" { caught_python handled_goes_on test_work_that_goes_on; }
 @test "a server's next request counts as work that went on" { caught_python request_goes_on test_what_a_refusal_came_from; }
+@test "how much there is to load is not read" { caught_python weights_not_read test_what_a_refusal_came_from; }
 @test "the owners of an error stay, though the work went on" { caught_python oom_owners_stay test_work_that_goes_on; }
 @test "NVML lists more than is used of a cap" { caught more_listed_than_used govern/limits "NVML's memory"; }
 @test "a thread takes addresses that are short" { caught addresses_taken govern/alloc_conf 'reserves none'; }

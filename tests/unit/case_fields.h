@@ -16,6 +16,7 @@ static const struct {
         {"total", offsetof(struct vramgc_refusal, total_bytes)},
 },
   of_file[] = {
+      {"weights", offsetof(struct vramgc_file, weights_bytes)},
       {"cap", offsetof(struct vramgc_file, limits.cap)},
       {"headroom", offsetof(struct vramgc_file, limits.headroom)},
       {"ram", offsetof(struct vramgc_file, host.latest.anon_bytes)},

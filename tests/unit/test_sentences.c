@@ -151,6 +151,11 @@ static const struct row whys[] = {
     {"full request=9000 phase=attn_processor.__call__",
      "attn_processor.__call__ (sampling.py:12) wanted 8.8 GiB at once: attention makes its scores "
      "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},
+    {"full request=390 load=load_model:7800 weights=9000",
+     "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done; the files of "
+     "weights that were open have 8.8 GiB."},
+    {"full request=390 load=load_model:7800 weights=7000",
+     "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full phase=optimizer",
      "The optimizer that sample (sampling.py:12) calls was making its states, as at the first "
      "step: for AdamW twice as much as the weights that are trained."},

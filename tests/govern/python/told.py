@@ -1,6 +1,9 @@
 """What is said of a refusal, where the functions tell: a load under way, a second one beside the first. Prints one line of JSON for
 each check."""
 
+import mmap
+import tempfile
+
 import torch
 
 from names import MIB, functions_are_named, is_said, record, report, say, take
@@ -37,8 +40,14 @@ def a_load_under_way():
     verdict = is_refused(lambda: load_model(100, converts))
     kept.clear()
     cause = verdict["cause"]
-    named = cause.startswith("load_model (told.py:19) had put 1.") and cause.endswith(" GiB on the card and was not done.")
+    named = cause.startswith("load_model (told.py:22) had put 1.") and cause.endswith(" GiB on the card and was not done.")
     say("a load", verdict["code"] == "full" and named, cause=cause)
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+        file.truncate(3 << 30)
+        with mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ):
+            cause = is_refused(lambda: load_model(100, converts))["cause"]
+    kept.clear()
+    say("the whole load", cause.endswith("; the files of weights that were open have 3.0 GiB."), cause=cause)
 
 
 def a_load_beside_another():
