@@ -43,13 +43,12 @@ static void write_paragraphs(const char *details) {
 void help_first(FILE *out) {
     fprintf(out, "vramgc %s: gives idle GPU memory back and tells where it went\n\n",
             VRAMGC_VERSION);
-    fputs("  vramgc prove                       once, a minute: tests your card; first\n"
-          "                                     stop your web UI\n"
-          "  vramgc run ./webui.sh              starts a web UI; at its end, a report\n"
+    fputs("  vramgc run ./webui.sh              starts a web UI; at its end, a report\n"
           "  vramgc run --lowvram ./webui.sh    the same; idle memory goes back at once,\n"
           "                                     and no model is moved to RAM\n"
           "  vramgc report                      the newest run: what happened, what to do\n"
           "  vramgc top                         who has the card's memory now\n"
+          "  vramgc prove                       a minute: tests your card thoroughly\n"
           "  vramgc doctor                      what is wrong or missing on this machine\n",
           out);
 }
@@ -66,7 +65,9 @@ static void write_overview(void) {
                                                       [GROUP_LOOK] = "Look",
                                                       [GROUP_RUNNING] = "While a program runs",
                                                       [GROUP_HELP] = "Help"};
-    printf("vramgc %s: gives idle GPU memory back and tells where it went\n", VRAMGC_VERSION);
+    printf("vramgc %s: gives idle GPU memory back and tells where it went\n"
+           "First: vramgc run ./webui.sh\n",
+           VRAMGC_VERSION);
     for (enum command_group group = GROUP_START; group < GROUP_COUNT; group++) {
         puts(headings[group]);
         write_commands_of(group);
@@ -85,8 +86,8 @@ void help_on(const struct command *command) {
     printf("vramgc %s [OPTIONS]%s%s\n\n", command->name, *command->operands ? " " : "",
            command->operands);
     printf("%s.\n", command->summary);
-    write_paragraphs(command->details);
     if (!command->takes_settings) {
+        write_paragraphs(command->details);
         puts("\nOptions:");
         write_flags(flags, flags + count);
         return;
@@ -98,10 +99,17 @@ void help_on(const struct command *command) {
             write_flag(flag);
     puts("\nOf the command:");
     write_flags(flags, settings);
-    puts("\nSeldom set:");
+    char names[1024];
+    struct text text = TEXT_IN(names);
     for (const struct flag *flag = settings; flag < flags + count; flag++)
         if (!settings_is_often_set(flag->name))
-            write_flag(flag);
+            text_format(&text, "%s--%s", text.length ? ", " : "", flag->name);
+    for (char *at = names; (at = strchr(at, '_'));)
+        *at = '-';
+    puts("\nSeldom set (`vramgc help NAME` tells of one, `vramgc help settings` of all):");
+    summary_wrapped_at(stdout, 2, "", names);
+    puts("");
+    write_paragraphs(command->details);
 }
 
 static const char *shown_default(const struct option_info *info) {

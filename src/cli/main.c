@@ -17,10 +17,9 @@ static const struct command version_command = {
     .main = version_main};
 
 static const struct command *const all[] = {
-    &prove_command, &run_command,     &env_command,  &doctor_command, &report_command,
-    &top_command,   &list_command,    &diff_command, &whatif_command, &export_command,
-    &watch_command, &mark_command,    &set_command,  &park_command,   &wake_command,
-    &help_command,  &version_command, NULL,
+    &run_command,  &env_command,  &prove_command,  &doctor_command, &report_command,  &top_command,
+    &list_command, &diff_command, &whatif_command, &export_command, &watch_command,   &mark_command,
+    &set_command,  &park_command, &wake_command,   &help_command,   &version_command, NULL,
 };
 
 static const char *command_name(size_t index) {

@@ -522,14 +522,14 @@ export COMMANDLINE_ARGS=--api'
     all=$("$vramgc" help)
     equal "$(sed -n 's/^  \([a-z]*\) .*/\1/p' <<<"$all" | tr '\n' ' ')" \
         "$("$top/scripts/texts" completion-bash "$vramgc" | sed -n "s/^        words='\([a-z].*\)'$/\1/p") "
-    equal "$(grep -v '^  ' <<<"$all" | sed '1d; /^`vramgc/,$d' | tr '\n' ' ')" 'Start Look While a program runs Help '
+    equal "$(grep -v '^  ' <<<"$all" | sed '1,2d; /^`vramgc/,$d' | tr '\n' ' ')" 'Start Look While a program runs Help '
     # With the next line to type it is a screen of 80x24.
     [ "$(wc -l <<<"$all")" -le 23 ]
     equal "$(awk 'length > 79' <<<"$all")" ''
     run_apart "$vramgc"
     equal "$status" 2
     equal "$output" ''
-    equal "$(sed -n 's/^  vramgc \([a-z]*\) .*/\1/p' <<<"$errors" | tr '\n' ' ')" 'prove run run report top doctor '
+    equal "$(sed -n 's/^  vramgc \([a-z]*\) .*/\1/p' <<<"$errors" | tr '\n' ' ')" 'run run report top prove doctor '
     equal "$(tail -1 <<<"$errors")" '`vramgc help` has all commands.'
     for command in run report diff env help version; do
         run "$vramgc" "$command" --help
@@ -562,7 +562,8 @@ export COMMANDLINE_ARGS=--api'
     equal "$(sed -nE '/^Often set:/,/^Of the command:/s/^  (-[to], )?--([a-z]*).*/\2/p' <<<"$run_help" | tr '\n' ' ')" \
         'mode threshold lowvram spill headroom cap on '
     equal "$(sed -n '/^Of the command:/,$p' <<<"$run_help" | grep -cE '^  (-.*, )?--(lowvram|on)')" 0
-    contains "$run_help" '--log-file PATTERN'
+    contains "$run_help" '--log-file'
+    [ "$(wc -l <<<"$run_help")" -le 60 ] # a screen and a half
     run "$vramgc" help held_over_live_mea
     contains "$output" 'did you mean `vramgc help held_over_live_mean`?'
     metrics=$("$vramgc" help metrics)
