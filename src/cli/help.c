@@ -65,9 +65,7 @@ static void write_overview(void) {
                                                       [GROUP_LOOK] = "Look",
                                                       [GROUP_RUNNING] = "While a program runs",
                                                       [GROUP_HELP] = "Help"};
-    printf("vramgc %s: gives idle GPU memory back and tells where it went\n"
-           "First: vramgc run ./webui.sh\n",
-           VRAMGC_VERSION);
+    printf("vramgc %s: gives idle GPU memory back and tells where it went\n", VRAMGC_VERSION);
     for (enum command_group group = GROUP_START; group < GROUP_COUNT; group++) {
         puts(headings[group]);
         write_commands_of(group);

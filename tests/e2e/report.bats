@@ -522,7 +522,7 @@ export COMMANDLINE_ARGS=--api'
     all=$("$vramgc" help)
     equal "$(sed -n 's/^  \([a-z]*\) .*/\1/p' <<<"$all" | tr '\n' ' ')" \
         "$("$top/scripts/texts" completion-bash "$vramgc" | sed -n "s/^        words='\([a-z].*\)'$/\1/p") "
-    equal "$(grep -v '^  ' <<<"$all" | sed '1,2d; /^`vramgc/,$d' | tr '\n' ' ')" 'Start Look While a program runs Help '
+    equal "$(grep -v '^  ' <<<"$all" | sed '1d; /^`vramgc/,$d' | tr '\n' ' ')" 'Start Look While a program runs Help '
     # With the next line to type it is a screen of 80x24.
     [ "$(wc -l <<<"$all")" -le 23 ]
     equal "$(awk 'length > 79' <<<"$all")" ''
