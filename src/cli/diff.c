@@ -243,8 +243,8 @@ static void write_card_names(const struct sides *sides, size_t index, const stru
         summary_line(sides->out, "%s%s", label, a->name);
         return;
     }
-    summary_line(sides->out, "%s%s: %s", label, sides->name_a, sides->in_a ? a->name : "-");
-    summary_line(sides->out, "%*s%s: %s", columns, "", sides->name_b, sides->in_b ? b->name : "-");
+    summary_line(sides->out, "%sA: %s", label, sides->in_a ? a->name : "-");
+    summary_line(sides->out, "%*sB: %s", columns, "", sides->in_b ? b->name : "-");
 }
 
 static void write_both_cards(const struct sides *sides, size_t index) {
@@ -259,18 +259,6 @@ static void write_both_cards(const struct sides *sides, size_t index) {
     write_functions_at_peak(&of, index);
     if (of.all)
         write_all_figures(&of, a, b);
-}
-
-/* As the user calls the two, here and in the table. */
-static void name_sides(struct sides *sides, const char *names) {
-    char both[4 * DIFF_COLUMN];
-    struct text a = TEXT_IN(sides->name_a), b = TEXT_IN(sides->name_b);
-    text_copy(both, sizeof both, names && strchr(names, ',') ? names : "A,B");
-    clean_text(both, sizeof both);
-    char *comma = strchr(both, ',');
-    *comma = 0;
-    text_add_n(&a, both, bytes_of_columns(both, DIFF_COLUMN));
-    text_add_n(&b, comma + 1, bytes_of_columns(comma + 1, DIFF_COLUMN));
 }
 
 /* ---- what was set ---- */
@@ -333,17 +321,15 @@ static void write_outcome(FILE *out, const char *name, const struct stats_file *
     summary_wrapped_at(out, 3, "", sentences);
 }
 
-void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
-                const char *names, bool all) {
+void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b, bool all) {
     struct sides sides = {.out = out, .a = a, .b = b, .in_a = true, .in_b = true, .all = all};
     struct stats_file *const both[] = {(struct stats_file *)a,
                                        (struct stats_file *)b}; /* only read */
-    name_sides(&sides, names);
     diff_which(&sides);
-    write_outcome(out, sides.name_a, a);
-    write_outcome(out, sides.name_b, b);
+    write_outcome(out, "A", a);
+    write_outcome(out, "B", b);
     fputc('\n', out);
-    write_columns(out, "", sides.name_a, sides.name_b, "change");
+    write_columns(out, "", "A", "B", "change");
     write_changed_settings(&sides);
     write_values(&sides, "time since CUDA began", UNIT_NS, a->elapsed_ns, b->elapsed_ns, "");
     write_columns(out, "mode", a->file->mode, b->file->mode, "");
@@ -357,10 +343,7 @@ void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *
     fputs("Times are of one run each: repeat before you judge them.\n", out);
 }
 
-static struct {
-    const char *names;
-    bool all;
-} request;
+static bool all_figures;
 
 /* The newest of those that are left. */
 static struct records take_run(struct kept *left) {
@@ -406,7 +389,7 @@ static int diff_latest(void) {
                     ? "The latest two runs of the program, the older one as A"
                     : "The latest two runs, the older one as A, are of different "
                       "programs");
-        diff_write(stdout, told_of(&a), told_of(&b), request.names, request.all);
+        diff_write(stdout, told_of(&a), told_of(&b), all_figures);
     } else if (a.complete && b.complete) {
         complain("diff needs two runs, and fewer are kept; or name two: vramgc diff A B");
     }
@@ -426,15 +409,13 @@ static int diff_main(struct args *args) {
     struct records records = records_load(args->argv, 2);
     bool complete = records.complete;
     if (complete)
-        diff_write(stdout, records.list[0], records.list[1], request.names, request.all);
+        diff_write(stdout, records.list[0], records.list[1], all_figures);
     records_free(&records);
     return complete ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 
 static const struct flag flags[] = {
-    {"all", 'a', NULL, "every figure; by default those that matter", .on = &request.all},
-    {"as", 0, "A,B", "what the two are called, such as before,after; default: A and B",
-     .value = &request.names},
+    {"all", 'a', NULL, "every figure; by default those that matter", .on = &all_figures},
 };
 
 const struct command diff_command = {

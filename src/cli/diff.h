@@ -6,6 +6,5 @@
 
 #include "read/stats_file.h"
 
-/* names: of the two, "A,B"; NULL: these. all: every figure. */
-void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b,
-                const char *names, bool all);
+/* all: every figure. */
+void diff_write(FILE *out, const struct stats_file *a, const struct stats_file *b, bool all);

@@ -47,15 +47,14 @@ static bool write_less(const struct sides *sides, bool of_b) {
     if (!less && (!*failure.text || *show_failure(other).text))
         return false;
     bool ran_out = verdict_of(&(struct stats_file *){(struct stats_file *)record}, 1).ran_out;
-    text_format(&text, "%s %s", of_b ? sides->name_b : sides->name_a,
-                ran_out ? "ran out of memory and " : "");
+    text_format(&text, "%s %s", of_b ? "B" : "A", ran_out ? "ran out of memory and " : "");
     text_add(&text, *failure.text ? failure.text : "did less work");
     if (!less)
         text_format(&text, " after %s", show_time(record->elapsed_ns).text);
     if (less)
         text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
                     show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
-                    of_b ? sides->name_a : sides->name_b, show_count(to_u64(blocks_of_other)).text,
+                    of_b ? "A" : "B", show_count(to_u64(blocks_of_other)).text,
                     show_time(other->elapsed_ns).text);
     text_format(&text, ". These figures compare different work%s.",
                 *failure.text && !ran_out ? ": run it again, to its end" : "");
@@ -94,22 +93,21 @@ static void say_ooms(struct text *text, const struct sides *sides) {
     uint64_t a = diff_ooms(sides->a), b = diff_ooms(sides->b), less = min_u64(a, b);
     if (a == b)
         return;
-    text_format(text, "%s ran out of memory %sx, %s ", a > b ? sides->name_a : sides->name_b,
-                show_count(max_u64(a, b)).text, a > b ? sides->name_b : sides->name_a);
+    text_format(text, "%s ran out of memory %sx, %s ", a > b ? "A" : "B",
+                show_count(max_u64(a, b)).text, a > b ? "B" : "A");
     text_add(text, less ? show_count(less).text : "never");
     text_add(text, less ? "x. " : ". ");
 }
 
 /* Of the whole run, in the words of the report: peaks and ends may be the same and this not. */
-static void say_average(struct text *text, const struct sides *sides, const struct vramgc_device *a,
+static void say_average(struct text *text, const struct vramgc_device *a,
                         const struct vramgc_device *b) {
     const double thousand = 1000;
     struct derived x = derived_figure(DERIVED_held_over_live_time, a),
                    y = derived_figure(DERIVED_held_over_live_time, b);
     struct figure less = show_less(to_u64(x.value * thousand), to_u64(y.value * thousand));
     if (x.known && y.known && strcmp(less.text, "as much") != 0)
-        text_format(text, " For each byte of tensors %s held %s on average.", sides->name_b,
-                    less.text);
+        text_format(text, " For each byte of tensors B held %s on average.", less.text);
 }
 
 static void say_held_less(struct text *text, const struct sides *sides, size_t index) {
@@ -118,7 +116,7 @@ static void say_held_less(struct text *text, const struct sides *sides, size_t i
     struct last_moment x = last_moment_of(a, sides->a->state == PROCESS_RUNNING),
                        y = last_moment_of(b, sides->b->state == PROCESS_RUNNING);
     struct figure live = show_less(a->stats.live_bytes.peak, b->stats.live_bytes.peak);
-    text_format(text, "%s held %s at the peak", sides->name_b,
+    text_format(text, "B held %s at the peak",
                 show_less(a->stats.held_bytes.peak, b->stats.held_bytes.peak).text);
     if (strcmp(x.name, y.name) == 0)
         text_format(text, ", %s %s",
@@ -128,7 +126,7 @@ static void say_held_less(struct text *text, const struct sides *sides, size_t i
         text_add(text, ", for the same tensors.");
     else
         text_format(text, ", for %s in tensors.", live.text);
-    say_average(text, sides, a, b);
+    say_average(text, a, b);
 }
 
 /* A model that fits on one may not fit on the other. */
@@ -136,8 +134,7 @@ static void write_card_sizes(const struct sides *sides, size_t index) {
     struct figure a = show_bytes(sides->a->file->devices[index].total_bytes),
                   b = show_bytes(sides->b->file->devices[index].total_bytes);
     if (strcmp(a.text, b.text) != 0)
-        fprintf(sides->out, "The cards differ: %s in %s, %s in %s.\n", a.text, sides->name_a,
-                b.text, sides->name_b);
+        fprintf(sides->out, "The cards differ: %s in A, %s in B.\n", a.text, b.text);
 }
 
 /* Of different work it would mislead. */

@@ -12,7 +12,6 @@ enum { DIFF_COLUMN = 14 }; /* a label and three figures in 80 columns */
 struct sides {
     FILE *out;
     const struct stats_file *a, *b;
-    char name_a[DIFF_COLUMN + 1], name_b[DIFF_COLUMN + 1];
     bool in_a, in_b; /* what the rows are of; of what one has not nothing is known */
     bool all;
 };

@@ -98,7 +98,7 @@ static void check_text(struct stats_file **records, size_t count) {
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     summary_write(out, records, count, NULL, &style);
-    diff_write(out, records[0], records[count - 1], "a,b", true);
+    diff_write(out, records[0], records[count - 1], true);
     fclose(out);
     check_lines(text, length);
     free(text);
