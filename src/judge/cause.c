@@ -11,7 +11,7 @@
 
 /* The least of the card that is worth being named as the cause: with 3 % less no job becomes
  * another one. And the least that, where no process is known by name, is more than the driver's own
- * and an idle desktop's (prove/card.c). */
+ * and an idle desktop's (prove/child.c). */
 enum { CAUSE_SHARE = 32 };
 #define UNNAMED_BYTES ((uint64_t)1 << 30)
 

@@ -3,8 +3,28 @@
  * what is learned lies in memory that both see. */
 #pragma once
 
-#include "prove/card.h"
+#include "base/proof.h"
 #include "prove/check.h"
+
+/* ---- which card this is, and whether it is idle enough to be tried ---- */
+
+/* A desktop is left so much to work with. One that got none died:
+ * https://github.com/NVIDIA/egl-wayland/issues/185 */
+enum { CARD_SPARE_MIB = 512 };
+
+struct prove_card {
+    char name[96], bus[32];
+    struct proof_key key;
+    size_t free_bytes, total_bytes; /* while our own context is there */
+    bool simulated;
+    bool display;   /* a desktop may live on it */
+    bool full;      /* busy, for want of memory */
+    bool others;    /* busy, for others use it */
+    char user[64];  /* the process that has most of it, and how much; "": none is known */
+    char busy[160]; /* why it cannot be tried now; "": it can */
+};
+
+/* ---- what is asked ---- */
 
 /* A row of checks.def. */
 struct check {

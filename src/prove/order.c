@@ -1,6 +1,5 @@
 /* order.c: when work is over, what page calls do beside it, and what a capture bears. */
 #include "prove/check.h"
-#include "prove/pattern.h"
 
 #include <pthread.h>
 

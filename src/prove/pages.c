@@ -4,7 +4,6 @@
  * of the card for as short as it can. Copies stay below 64 KiB, for the simulated device moves no
  * data in larger ones. */
 #include "prove/check.h"
-#include "prove/pattern.h"
 #include "vm/page_table.h"
 
 /* Compute capabilities 7.0 and 7.2; 7.5 is Turing.

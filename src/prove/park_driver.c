@@ -4,7 +4,6 @@
 #include "prove/park_driver.h"
 #include "cuda/cuda_api.h"
 #include "prove/check.h"
-#include "prove/pattern.h"
 #include "vm/version.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,6 @@
  * for before a block is used, and given up while work on it is still queued; it asks the GPU before
  * a capture and not during it. */
 #include "prove/check.h"
-#include "prove/pattern.h"
 #include "vm/vm.h"
 
 #include <pthread.h>
