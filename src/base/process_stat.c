@@ -39,6 +39,13 @@ uint64_t process_start_ticks(uint64_t pid) {
     return ended ? 0 : stat.start_ticks;
 }
 
+bool process_descends(uint64_t pid, uint64_t ancestor) {
+    enum { MOST_PARENTS = 64 };
+    for (int i = 0; i < MOST_PARENTS && pid > 1 && pid != ancestor; i++)
+        pid = process_stat(pid).parent;
+    return pid == ancestor;
+}
+
 uint64_t process_key(uint64_t pid) {
     uint64_t start = process_start_ticks(pid);
     return start ? pid << 32 | (uint32_t)start : 0;

@@ -8,6 +8,7 @@
 #include "cli/doctor_checks.h"
 #include "judge/cause_words.h"
 #include "judge/sentences.h"
+#include "read/derived.h"
 #include "read/records.h"
 #include "read/running.h"
 #include "read/units.h"
@@ -25,13 +26,6 @@
 /* ---- who uses CUDA without the library, and why ---- */
 
 enum { MOST_TOLD = 64 }; /* more lines are not read */
-
-static bool descends(pid_t pid, pid_t ancestor) {
-    for (int i = 0; i < 64 && pid > 1; i++, pid = (pid_t)process_stat((uint64_t)pid).parent)
-        if (pid == ancestor)
-            return true;
-    return false;
-}
 
 static bool has_library_in_environment(pid_t pid) {
     char path[64], *entry = NULL;
@@ -68,7 +62,8 @@ static size_t doctor_processes(pid_t ancestor) {
         bool known = pid == 0;
         for (size_t i = 0; i < count; i++)
             known = known || told[i] == pid;
-        if (known || (ancestor && !descends(pid, ancestor)) || !running_is_stranger((uint64_t)pid))
+        if (known || (ancestor && !process_descends((uint64_t)pid, (uint64_t)ancestor)) ||
+            !running_is_stranger((uint64_t)pid))
             continue;
         told[count++] = pid;
         tell_process(pid, ancestor != 0);
@@ -169,10 +164,7 @@ static void tell_record(const struct stats_file *record) {
 }
 
 static void tell_oom(const struct stats_file *record) {
-    uint64_t ooms = 0;
-    for (size_t i = 0; i < record->file->device_count; i++)
-        ooms += record->file->devices[i].stats.ooms;
-    if (ooms)
+    if (ON_ALL_CARDS(record->file, ooms))
         finding(MARK_NOTE, "memory",
                 "process %llu ran out of memory: `vramgc run` with the same command tells why",
                 (unsigned long long)record->file->pid);

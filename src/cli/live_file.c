@@ -176,7 +176,7 @@ static void tell_limits(const struct vramgc_file *file) {
     if (!shared_card_say_limits(&text, &file->limits))
         text_add(&text, "no head-room, no cap");
     clean_text(words, sizeof words); /* the file is the program's own */
-    printf("%s; it holds %s now\n", words, show_bytes(held_on_all_cards(file)).text);
+    printf("%s; it holds %s now\n", words, show_bytes(ON_ALL_CARDS(file, held_bytes.current)).text);
 }
 
 static int set_main(struct args *args) {

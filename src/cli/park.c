@@ -15,6 +15,7 @@
 #include "cli/live_file.h"
 #include "prove/park_driver.h"
 #include "read/cards.h"
+#include "read/derived.h"
 #include "read/running.h"
 #include "read/stats_file.h"
 #include "read/units.h"
@@ -66,9 +67,7 @@ static uint64_t parked_bytes(const struct parked *parked) {
 
 static bool has_managed_memory(uint64_t pid) {
     struct stats_file *record = running_with_mapping(pid);
-    uint64_t bytes = 0;
-    for (size_t i = 0; record && i < record->file->device_count; i++)
-        bytes += record->file->devices[i].stats.managed_bytes.current;
+    uint64_t bytes = record ? ON_ALL_CARDS(record->file, managed_bytes.current) : 0;
     if (record)
         stats_file_free(record);
     return bytes > 0;

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "show/export_formats.h"
 #include "cli/hint.h"
+#include "read/derived.h"
 #include "read/records.h"
 #include "cli/launch.h"
 #include "read/outfile.h"
@@ -288,14 +289,9 @@ static void ask_whatif(const char *path) {
 }
 
 static void ask_whatif_of(const struct records *files) {
-    for (size_t i = 0; run.options.record && i < files->count; i++) {
-        const struct vramgc_file *file = files->list[i]->file;
-        uint64_t ooms = 0;
-        for (size_t j = 0; j < file->device_count; j++)
-            ooms += file->devices[j].stats.ooms;
-        if (ooms)
+    for (size_t i = 0; run.options.record && i < files->count; i++)
+        if (ON_ALL_CARDS(files->list[i]->file, ooms))
             ask_whatif(files->list[i]->path);
-    }
 }
 
 static void tell_run(void) {

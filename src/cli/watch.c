@@ -32,7 +32,7 @@
  * kills a container, by default. */
 #define END_NS (5 * SECOND_NS)
 /* Those whose file lies elsewhere are looked for among all processes, for 1 % of the time. */
-enum { SHARE = 100, MOST_PIDS = 64, MOST_PARENTS = 64 };
+enum { SHARE = 100, MOST_PIDS = 64 };
 
 struct watched {
     struct watched *next;
@@ -82,13 +82,10 @@ static void find_of_run(void) {
 
 /* One of those that were named, or started by one. */
 static bool is_named_or_below(uint64_t pid) {
-    if (self.pid_count == 0)
-        return true;
-    for (int i = 0; pid > 1 && i < MOST_PARENTS; i++, pid = process_stat(pid).parent)
-        for (size_t j = 0; j < self.pid_count; j++)
-            if (self.pids[j] == pid)
-                return true;
-    return false;
+    bool is_one = self.pid_count == 0;
+    for (size_t i = 0; i < self.pid_count; i++)
+        is_one = is_one || process_descends(pid, self.pids[i]);
+    return is_one;
 }
 
 static void find_running(void) {

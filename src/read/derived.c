@@ -38,11 +38,11 @@ static double fragmentation(uint64_t largest_hole_bytes, uint64_t free_bytes) {
     return 1 - (double)largest_hole_bytes / (double)free_bytes;
 }
 
-uint64_t held_on_all_cards(const struct vramgc_file *file) {
-    uint64_t bytes = 0;
+uint64_t sum_on_all_cards(const struct vramgc_file *file, size_t offset) {
+    uint64_t sum = 0;
     for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        bytes += file->devices[i].stats.held_bytes.current;
-    return bytes;
+        sum += *(const uint64_t *)((const char *)&file->devices[i].stats + offset);
+    return sum;
 }
 
 /* The most that was in use of the device, read or known from the peak of what this process held. */

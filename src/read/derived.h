@@ -62,8 +62,10 @@ struct derived fragmentation_index(const struct vramgc_refusal *refusal);
  * reserved is only addresses. */
 uint64_t held_by_pytorch(const struct vramgc_device_stats *stats);
 
-/* All that the program holds now. The file may be that of a program that runs, as it lies. */
-uint64_t held_on_all_cards(const struct vramgc_file *file);
+/* A figure of all cards together. The file may be that of a program that runs, as it lies. */
+#define ON_ALL_CARDS(file, figure)                                                                 \
+    sum_on_all_cards(file, offsetof(struct vramgc_device_stats, figure))
+uint64_t sum_on_all_cards(const struct vramgc_file *file, size_t offset);
 
 /* How the memory of a card was divided at one moment; the parts add up to total_bytes. */
 struct division {

@@ -241,7 +241,8 @@ static void say_parked(struct top_hint *out, size_t *count, const struct running
     struct text text = begin_hint(out, count);
     bool alone = is_gone(process, file->parker);
     if (file->parked == 1)
-        text_format(&text, "parked, with %s in RAM; ", show_bytes(held_on_all_cards(file)).text);
+        text_format(&text, "parked, with %s in RAM; ",
+                    show_bytes(ON_ALL_CARDS(file, held_bytes.current)).text);
     else
         text_add(&text, "who parked or woke it was killed meanwhile; ");
     text_format(&text, "%s`vramgc wake %llu`%s", alone ? "nobody wakes it: " : "",
@@ -267,14 +268,9 @@ static size_t top_hints(const struct running_process *process, const struct card
 /* ---- in words ---- */
 
 static void write_totals(struct page *page, const struct stats_file *record, int columns) {
-    uint64_t reclaims = 0, refusals = 0, ooms = 0, reclaimed = 0;
-    for (size_t i = 0; i < record->file->device_count; i++) {
-        const struct vramgc_device_stats *s = &record->file->devices[i].stats;
-        reclaims += s->reclaims;
-        refusals += s->refusals;
-        ooms += s->ooms;
-        reclaimed += s->reclaimed_bytes;
-    }
+    const struct vramgc_file *file = record->file;
+    uint64_t reclaims = ON_ALL_CARDS(file, reclaims), refusals = ON_ALL_CARDS(file, refusals);
+    uint64_t ooms = ON_ALL_CARDS(file, ooms), reclaimed = ON_ALL_CARDS(file, reclaimed_bytes);
     char line[160] = "";
     struct text text = TEXT_IN(line);
     if (reclaimed > 0)

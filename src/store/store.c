@@ -101,18 +101,22 @@ bool store_open(const char *pattern) {
     return true;
 }
 
-void store_copy_out(void) {
-    if (self.copy_to <= 0 || !file_is(self.copy_to, self.copy_id) ||
-        !file_size_allowed(sizeof(struct vramgc_file)))
-        return;
+/* False with errno: not all of it. */
+static bool write_whole_file(int fd) {
     const char *from = (const char *)store_file();
     for (size_t done = 0; done < sizeof(struct vramgc_file);) {
-        ssize_t n =
-            pwrite(self.copy_to, from + done, sizeof(struct vramgc_file) - done, (off_t)done);
+        ssize_t n = pwrite(fd, from + done, sizeof(struct vramgc_file) - done, (off_t)done);
         if (n <= 0)
-            return;
+            return false;
         done += (size_t)n;
     }
+    return true;
+}
+
+void store_copy_out(void) {
+    if (self.copy_to > 0 && file_is(self.copy_to, self.copy_id) &&
+        file_size_allowed(sizeof(struct vramgc_file)))
+        write_whole_file(self.copy_to);
 }
 
 bool store_save_as(const char *path) {
@@ -123,16 +127,9 @@ bool store_save_as(const char *path) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    const char *from = (const char *)store_file();
-    size_t done = 0;
-    while (done < sizeof(struct vramgc_file)) {
-        ssize_t n = write(fd, from + done, sizeof(struct vramgc_file) - done);
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
+    bool complete = write_whole_file(fd);
     int error = errno;
-    bool complete = close(fd) == 0 && done == sizeof(struct vramgc_file);
+    complete = close(fd) == 0 && complete;
     if (!complete)
         unlink(path);
     errno = error;
