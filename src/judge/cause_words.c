@@ -1,6 +1,7 @@
 /* cause_words.c: see cause_words.h. It must not guess: owners are of the out-of-memory that is
  * told, and what was asked of a web UI is only what its command line says. */
 #include "judge/cause_words.h"
+#include "judge/fact_rows.def"
 #include "judge/tally.h"
 #include "judge/webui.h"
 #include "judge/who.h"
@@ -289,10 +290,6 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
     const char *backtrace = stats_file_setting(oom->record, "backtrace"),
                *library = library_name(file, r->library);
     bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
-#define HOLDS(fact, condition) fact_if(facts, condition, fact);
-#define BYTES(name, bytes)     fact_bytes(facts, name, bytes);
-#define SOME(name, bytes)      fact_some(facts, name, bytes);
-#define WORD(name, text)       fact_word(facts, name, text);
 #include "judge/oom_facts.def"
 }
 

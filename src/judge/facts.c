@@ -1,5 +1,6 @@
 /* facts.c: see facts.h. It knows no cause and no sentence, so that all tables are read alike. */
 #include "judge/facts.h"
+#include "judge/fact_rows.def"
 #include "read/units.h"
 #include "base/text.h"
 
@@ -41,23 +42,7 @@ void facts_of_program(struct facts *facts, const struct stats_file *record) {
     const char *asked = stats_file_setting(record, "mode");
     const char *lowvram = stats_file_setting(record, "lowvram");
     enum option_mode mode = stats_file_mode(file);
-    fact_if(facts, mode == MODE_OBSERVE, OBSERVE);
-    fact_if(facts, mode == MODE_COMPACT, COMPACT);
-    fact_if(facts, mode == MODE_FLUSH, FLUSH);
-    fact_if(facts, file->needs_proof == 1, UNPROVEN);
-    fact_if(facts, asked && strcmp(asked, "auto") != 0, ASKED);
-    fact_if(facts, lowvram && strcmp(lowvram, "0") != 0, LOWVRAM);
-    fact_if(facts, file->process.captures > 0, GRAPHS);
-    fact_if(facts, stats_file_is_expandable(file), EXPANDABLE);
-    fact_if(facts, stats_file_bears_no_pages(record), NO_PAGES);
-    fact_if(facts, file->chose_segments, SEGMENTS);
-    fact_if(facts, file->limits.cap, CAP);
-    if (!stats_file_is_expandable(file) && strstr(file->alloc_conf, "max_split_size_mb"))
-        fact_word(facts, "split", "max_split_size_mb");
-    fact_word(facts, "setter",
-              strncmp(file->alloc_conf_why, "the environment", 15) == 0
-                  ? "PYTORCH_ALLOC_CONF, which the environment has (webui-user.sh)"
-                  : "PYTORCH_ALLOC_CONF, which the program or an extension sets");
+#include "judge/program_facts.def"
 }
 
 const char *fact_text(const struct facts *facts, const char *name, size_t length) {

@@ -1,6 +1,7 @@
 /* tally.c: see tally.h. It must not judge; call nothing idle that would not have gone back in
  * another mode; nor say that memory was why a program crashed: a signal does not tell. */
 #include "judge/tally.h"
+#include "judge/fact_rows.def"
 #include "judge/cause.h"
 #include "judge/webui.h"
 #include "judge/who.h"
@@ -191,35 +192,17 @@ static uint64_t needed_bytes(const struct vramgc_device_stats *stats) {
     return live + min_u64(held - live, stats->page_waste_bytes.peak);
 }
 
-static void add_idle_words(struct facts *facts, const struct tally *tally) {
-    const struct vramgc_device_stats *highest = &tally->highest->stats;
-    char words[16];
-    struct text text = TEXT_IN(words);
-    text_format(&text, "%.4g", threshold_of(tally->highest_in));
-    fact_word(facts, "threshold", words);
-    fact_word(facts, "filled", was_full_at_last(tally) && !tally->failed_in ? words : NULL);
-    fact_word(facts, "option", below_threshold(tally) ? "--lowvram" : NULL);
-    fact_bytes(facts, "held", held_by_pytorch(highest));
-    fact_bytes(facts, "live", highest->live_bytes.peak);
-    fact_bytes(facts, "needed", needed_bytes(highest));
-    fact_word(facts, "moment", last_of(tally).name);
-    fact_bytes(facts, "held then", held_at_last(tally));
-    fact_bytes(facts, "live then", last_of(tally).stats->live_bytes.current);
-    fact_bytes(facts, "idle then", idle_at_last(tally));
-}
-
 void facts_of_idle(struct facts *facts, const struct tally *tally, bool pool_told) {
+    const struct vramgc_device_stats *highest = &tally->highest->stats;
     bool never = tally->reclaimed_bytes <= 0 && below_threshold(tally);
     bool some = much_at_last(tally) || (never && idle_at_last(tally) >= VERDICT_IDLE_BYTES / 2);
+    bool full = was_full_at_last(tally);
+    char percent[16];
+    struct text text = TEXT_IN(percent);
+    text_format(&text, "%.4g", threshold_of(tally->highest_in));
     facts_begin(facts, IDLE);
     facts_of_program(facts, tally->highest_in);
-    fact_if(facts, tally->pool_idle, DRIVER_POOL);
-    fact_if(facts, pool_told, POOL_TOLD);
-    fact_if(facts, threshold_of(tally->highest_in) > 0, THRESHOLD);
-    fact_if(facts, much_at_peak(tally), AT_PEAK);
-    fact_if(facts, !much_at_peak(tally) && some, UNTOUCHED);
-    fact_word(facts, "not yet", was_full_at_last(tally) ? NULL : never ? "never" : "then not");
-    add_idle_words(facts, tally);
+#include "judge/idle_facts.def"
 }
 
 /* ---- a program that crashed ---- */
