@@ -21,6 +21,10 @@ static int details_indent(int columns) {
     return page_is_narrow(columns) ? 2 : 11;
 }
 
+static struct figure show_seconds(uint64_t ns) {
+    return show_time(ns / SECOND_NS * SECOND_NS);
+}
+
 /* ---- whose its live memory is ---- */
 
 struct owner {
@@ -101,7 +105,7 @@ static void write_picture(struct page *page, const struct card_row *row, int col
     enum { LABEL = 12 };
     const struct vramgc_file *file = row->process->record->file;
     uint64_t top_bytes = file->devices[row->index].stats.held_bytes.peak;
-    struct figure age = show_time(minus_u64(clock_ns(), file->started_ns) / SECOND_NS * SECOND_NS);
+    struct figure age = show_seconds(minus_u64(clock_ns(), file->started_ns));
     struct history_size size = {.rows = PICTURE_ROWS, .top_bytes = top_bytes};
     char picture[PICTURE_ROWS * PAGE_WIDEST];
     size.columns = (size_t)(columns - details_indent(columns) - LABEL);
@@ -119,12 +123,6 @@ static void write_picture(struct page *page, const struct card_row *row, int col
 }
 
 /* ---- beside its figures, a line each ---- */
-
-struct top_hint {
-    char text[200];
-};
-
-enum { TOP_HINTS = 4 };
 
 /* Idle memory is worth a word when it has stayed as long as the picture is wide. One kernel that
  * takes longer than the other is rare; vramgc's own thread looks twice a second (SLOWEST_STEP_NS),
@@ -145,58 +143,48 @@ static uint64_t rested_ns(const struct vramgc_file *file) {
     return worked_ns ? minus_u64(clock_ns(), file->started_ns + worked_ns) : 0;
 }
 
-static struct text begin_hint(struct top_hint *out, size_t *count) {
-    struct top_hint *hint = &out[(*count)++];
-    *hint = (struct top_hint){""};
-    return TEXT_IN(hint->text);
-}
-
-/* Where it last took memory, and since when it rests; empty: not known. */
-static struct top_hint top_usual(const struct running_process *process) {
-    const struct vramgc_file *file = process->record->file;
+/* Where it last took memory, and since when it rests; nothing where that is not known. */
+static void say_usual(struct text *text, const struct vramgc_file *file) {
     const struct vramgc_host_look *look = &file->host.latest;
-    struct top_hint hint = {""};
-    struct text text = TEXT_IN(hint.text);
     if (file->parked == 1)
-        return hint;
+        return;
     if (look->time_ns && look->swap_bytes >= LEAST_SWAP)
-        text_format(&text, "%s of its RAM swapped out", show_bytes(look->swap_bytes).text);
+        text_format(text, "%s of its RAM swapped out", show_bytes(look->swap_bytes).text);
     if (!file->latest_site)
-        return hint;
+        return;
     uint64_t rest_ns = rested_ns(file);
     const struct vramgc_site *site = &file->sites[file->latest_site - 1];
-    text_add(&text, text.length ? "; " : "");
+    text_add(text, text->length ? "; " : "");
     if (rest_ns >= SECOND_NS)
-        text_format(&text, "at rest for %s; ", show_time(rest_ns / SECOND_NS * SECOND_NS).text);
-    text_format(&text, "last took memory in %s%s%s", site->phase, *site->phase ? ": " : "",
+        text_format(text, "at rest for %s; ", show_seconds(rest_ns).text);
+    text_format(text, "last took memory in %s%s%s", site->phase, *site->phase ? ": " : "",
                 who_short_name(site).text);
-    return hint;
 }
 
-static void say_idle(struct top_hint *out, size_t *count, const struct running_process *process,
+static void say_idle(struct page *page, int columns, const struct running_process *process,
                      const struct cards *cards, uint64_t rest_ns) {
     uint64_t idle = 0;
     for (size_t i = 0; i < cards->count; i++)
         for (size_t j = 0; j < cards->list[i].row_count; j++)
             if (cards->list[i].rows[j].process == process)
                 idle += cards->list[i].rows[j].idle_bytes;
-    if (rest_ns < IDLE_NS || idle < VERDICT_IDLE_BYTES)
-        return;
-    struct text text = begin_hint(out, count);
-    text_format(&text, "%s idle for %s", show_bytes(idle).text,
-                show_time(rest_ns / SECOND_NS * SECOND_NS).text);
-    if (stats_file_setting_is(process->record, "lowvram", "0"))
-        text_add(&text, "; `vramgc run --lowvram` would give it back");
+    if (rest_ns >= IDLE_NS && idle >= VERDICT_IDLE_BYTES)
+        page_say(page, columns, "%s idle for %s%s", show_bytes(idle).text,
+                 show_seconds(rest_ns).text,
+                 stats_file_setting_is(process->record, "lowvram", "0")
+                     ? "; `vramgc run --lowvram` would give it back"
+                     : "");
 }
 
 /* How much others gave, and how much is left to them. */
-static void say_sharing(struct top_hint *out, size_t *count, const struct stats_file *record) {
-    struct text text = begin_hint(out, count);
-    if (!shared_card_say_limits(&text, &record->file->limits))
-        --*count;
-    text = begin_hint(out, count);
-    if (!shared_card_say_giver(&text, record->file))
-        --*count;
+static void say_sharing(struct page *page, int columns, const struct vramgc_file *file) {
+    char words[200];
+    struct text limits = TEXT_IN(words);
+    if (shared_card_say_limits(&limits, &file->limits))
+        page_say(page, columns, "%s", words);
+    struct text giver = TEXT_IN(words);
+    if (shared_card_say_giver(&giver, file))
+        page_say(page, columns, "%s", words);
 }
 
 /* One program alone on the card is what keeps it busy. */
@@ -211,24 +199,20 @@ static bool keeps_busy(const struct running_process *process, const struct cards
     return busy;
 }
 
-static void say_hang(struct top_hint *out, size_t *count, const struct running_process *process,
+static void say_hang(struct page *page, int columns, const struct running_process *process,
                      const struct cards *cards, uint64_t rest_ns) {
     const struct vramgc_file *file = process->record->file;
     bool looks = file->latest_ns != file->started_ns; /* else no thread of ours could be started */
     uint64_t silent_ns = looks ? minus_u64(clock_ns(), file->latest_ns) : 0;
-    bool stopped = process_stat(process->pid).state == 'T', busy = keeps_busy(process, cards);
-    if (!stopped && silent_ns < SILENT_NS && !(busy && rest_ns >= BUSY_NS))
-        return;
-    struct text text = begin_hint(out, count);
-    if (stopped)
-        text_format(&text, "is stopped, and keeps its memory: `kill -CONT %llu` lets it go on",
-                    (unsigned long long)process->pid);
+    if (process_stat(process->pid).state == 'T')
+        page_say(page, columns, "is stopped, and keeps its memory: `kill -CONT %llu` lets it go on",
+                 (unsigned long long)process->pid);
     else if (silent_ns >= SILENT_NS)
-        text_format(&text, "gives no sign for %s: stuck in the driver, or a busy machine",
-                    show_time(silent_ns / SECOND_NS * SECOND_NS).text);
-    else
-        text_format(&text, "keeps the card busy, and made no tensor for %s: it may hang",
-                    show_time(rest_ns / SECOND_NS * SECOND_NS).text);
+        page_say(page, columns, "gives no sign for %s: stuck in the driver, or a busy machine",
+                 show_seconds(silent_ns).text);
+    else if (rest_ns >= BUSY_NS && keeps_busy(process, cards))
+        page_say(page, columns, "keeps the card busy, and made no tensor for %s: it may hang",
+                 show_seconds(rest_ns).text);
 }
 
 /* In a container its numbers are others. */
@@ -236,73 +220,64 @@ static bool is_gone(const struct running_process *process, uint64_t key) {
     return key && process->pid == process->record->file->pid && !process_key_lives(key);
 }
 
-static void say_parked(struct top_hint *out, size_t *count, const struct running_process *process) {
+static void say_parked(struct page *page, int columns, const struct running_process *process) {
     const struct vramgc_file *file = process->record->file;
-    struct text text = begin_hint(out, count);
-    bool alone = is_gone(process, file->parker);
-    if (file->parked == 1)
-        text_format(&text, "parked, with %s in RAM; ",
-                    show_bytes(ON_ALL_CARDS(file, held_bytes.current)).text);
-    else
-        text_add(&text, "who parked or woke it was killed meanwhile; ");
-    text_format(&text, "%s`vramgc wake %llu`%s", alone ? "nobody wakes it: " : "",
-                (unsigned long long)process->pid, alone ? "" : " brings it back");
+    struct figure in_ram = show_bytes(ON_ALL_CARDS(file, held_bytes.current));
+    bool alone = is_gone(process, file->parker), parked = file->parked == 1;
+    page_say(page, columns, "%s%s%s%s`vramgc wake %llu`%s",
+             parked ? "parked, with " : "who parked or woke it was killed meanwhile",
+             parked ? in_ram.text : "", parked ? " in RAM; " : "; ",
+             alone ? "nobody wakes it: " : "", (unsigned long long)process->pid,
+             alone ? "" : " brings it back");
 }
 
-/* Of that which is not always so; how many there are. */
-static size_t top_hints(const struct running_process *process, const struct cards *cards,
-                        struct top_hint out[TOP_HINTS]) {
-    size_t count = 0;
-    uint64_t rest_ns = rested_ns(process->record->file);
-    uint64_t parked = process->record->file->parked;
-    if (parked == 1 || is_gone(process, parked)) {
-        say_parked(out, &count, process);
-        return count;
+/* What is not always so. */
+static void write_hints(struct page *page, int columns, const struct running_process *process,
+                        const struct cards *cards) {
+    const struct vramgc_file *file = process->record->file;
+    uint64_t rest_ns = rested_ns(file);
+    if (file->parked == 1 || is_gone(process, file->parked)) {
+        say_parked(page, columns, process);
+        return;
     }
-    say_idle(out, &count, process, cards, rest_ns);
-    say_hang(out, &count, process, cards, rest_ns);
-    say_sharing(out, &count, process->record);
-    return count;
+    say_idle(page, columns, process, cards, rest_ns);
+    say_hang(page, columns, process, cards, rest_ns);
+    say_sharing(page, columns, file);
 }
 
 /* ---- in words ---- */
 
-static void write_totals(struct page *page, const struct stats_file *record, int columns) {
-    const struct vramgc_file *file = record->file;
-    uint64_t reclaims = ON_ALL_CARDS(file, reclaims), refusals = ON_ALL_CARDS(file, refusals);
-    uint64_t ooms = ON_ALL_CARDS(file, ooms), reclaimed = ON_ALL_CARDS(file, reclaimed_bytes);
-    char line[160] = "";
-    struct text text = TEXT_IN(line);
+static void write_totals(struct page *page, const struct vramgc_file *file, int columns) {
+    uint64_t reclaims = ON_ALL_CARDS(file, reclaims),
+             reclaimed = ON_ALL_CARDS(file, reclaimed_bytes);
+    char gave[100] = "gave nothing back yet";
     if (reclaimed > 0)
-        text_format(&text, "gave back %s, %s time%s", show_bytes(reclaimed).text,
-                    show_count(reclaims).text, reclaims == 1 ? "" : "s");
-    else
-        text_add(&text, "gave nothing back yet");
-    text_format(&text, "; refused: %s; out of memory: %s", show_count(refusals).text,
-                show_count(ooms).text);
-    page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+        snprintf(gave, sizeof gave, "gave back %s, %s time%s", show_bytes(reclaimed).text,
+                 show_count(reclaims).text, reclaims == 1 ? "" : "s");
+    page_say(page, columns, "%s; refused: %s; out of memory: %s", gave,
+             show_count(ON_ALL_CARDS(file, refusals)).text,
+             show_count(ON_ALL_CARDS(file, ooms)).text);
 }
 
 static void write_ram(struct page *page, const struct vramgc_file *file, int columns) {
     const struct vramgc_host_look *look = &file->host.latest;
     const struct vramgc_process_stats *process = &file->process;
-    char line[120];
-    struct text text = TEXT_IN(line);
-    text_format(&text, "RAM %s, %s swapped out; gave back %s", show_bytes(ram_bytes(look)).text,
-                show_bytes(look->swap_bytes).text,
-                show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
     if (look->time_ns)
-        page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+        page_say(page, columns, "RAM %s, %s swapped out; gave back %s",
+                 show_bytes(ram_bytes(look)).text, show_bytes(look->swap_bytes).text,
+                 show_bytes(process->host_released_bytes + process->pinned_released_bytes).text);
 }
 
 /* So many lines whatever it does: else those below would jump. */
 static void write_usual(struct page *page, const struct top_view *view, const struct card_row *row,
                         int columns) {
-    struct top_hint usual = top_usual(row->process);
+    char words[200];
+    struct text text = TEXT_IN(words);
+    say_usual(&text, row->process->record->file);
     if (view->whole)
-        page_add_wrapped(page, PAGE_PLAIN, 0, usual.text, columns);
-    else if (*usual.text && !view->low)
-        page_add_cut(page, usual.text, columns);
+        page_say(page, columns, "%s", words);
+    else if (*words && !view->low)
+        page_add_cut(page, words, columns);
 }
 
 /* The most useful lines first: a terminal has 24. */
@@ -310,31 +285,23 @@ static void write_chosen(struct page *page, const struct top_view *view, const s
                          int columns) {
     const struct stats_file *record = row->process->record;
     uint64_t age_ns = minus_u64(clock_ns(), record->file->started_ns);
-    char line[PATH_MAX + 20];
-    struct text text = TEXT_IN(line);
     page_add_wrapped(page, PAGE_TITLE, 0, record->file->command_line, columns);
     write_usual(page, view, row, columns);
     top_owners(page, row, columns);
     if (!view->low)
         write_picture(page, row, columns);
-    text_format(&text, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
-                show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
-    page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
-    write_totals(page, record, columns);
+    page_say(page, columns, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
+             show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
+    write_totals(page, record->file, columns);
     write_ram(page, record->file, columns);
-    text = TEXT_IN(line);
-    text_format(&text, "vramgc report %s", record->path);
-    page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+    page_say(page, columns, "vramgc report %s", record->path);
 }
 
 void top_details(struct page *page, const struct top_view *view, const struct card_row *row,
                  int columns) {
-    struct top_hint hints[TOP_HINTS];
-    size_t count = top_hints(row->process, &view->cards, hints);
     if (row->process->pid == view->chosen_pid)
         write_chosen(page, view, row, columns);
     else
         write_usual(page, view, row, columns);
-    for (size_t i = 0; i < count; i++)
-        page_add_wrapped(page, PAGE_PLAIN, 0, hints[i].text, columns);
+    write_hints(page, columns, row->process, &view->cards);
 }

@@ -4,6 +4,7 @@
 #include "read/stats_file.h"
 #include "base/base.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,15 @@ void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, co
         text_format(&text, pid ? "%*llu  " : "%*.0llu  ", before, (unsigned long long)pid);
         rest = add_words(&text, rest, columns);
     }
+}
+
+void page_say(struct page *page, int columns, const char *format, ...) {
+    char words[PATH_MAX + 64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    page_add_wrapped(page, PAGE_PLAIN, 0, words, columns);
 }
 
 void page_add_told(struct page *page, const char *words, int columns) {

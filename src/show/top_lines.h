@@ -50,6 +50,10 @@ void page_add_edges(struct page *page, enum page_style style, int columns, const
 void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, const char *rest,
                       int columns);
 
+/* The same of what printf() makes of it, below the program above. */
+void page_say(struct page *page, int columns, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* So from the left edge. */
 void page_add_told(struct page *page, const char *words, int columns);
 

@@ -426,9 +426,7 @@ static void write_strangers(struct page *page, const struct top_view *view, int 
         struct text text = TEXT_IN(line);
         text_format(&text, "uses CUDA without vramgc; in %s start it by:", stranger->folder);
         page_add_wrapped(page, PAGE_PLAIN, stranger->pid, line, columns);
-        text = TEXT_IN(line);
-        text_format(&text, "vramgc run %s", stranger->command);
-        page_add_wrapped(page, PAGE_PLAIN, 0, line, columns);
+        page_say(page, columns, "vramgc run %s", stranger->command);
     }
     if (count > 0)
         page_add(page, PAGE_PLAIN, "%s", "");
