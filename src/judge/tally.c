@@ -424,18 +424,8 @@ static void add_short_peak(struct facts *facts, const struct vramgc_device *devi
 static void add_highest(struct facts *facts, const struct tally *tally) {
     const struct vramgc_file *file = tally->highest_in->file;
     const struct vramgc_device_stats *stats = &tally->highest->stats;
-    fact_bytes(facts, "held", stats->held_bytes.peak);
-    fact_bytes(facts, "live", stats->live_bytes.peak);
-    if (stats->held_bytes.peak <= stats->live_bytes.peak / 20 * 21)
-        fact_word(facts, "little more", ", hardly more than needed");
-    if (file->device_count > 1)
-        fact_word(facts, "gpu",
-                  show_unit(UNIT_ID, (uint64_t)(tally->highest - file->devices)).text);
-    if (stats->other_bytes.peak < VERDICT_IDLE_BYTES)
-        return;
-    fact_bytes(facts, "of PyTorch", held_by_pytorch(stats));
-    fact_bytes(facts, "of libraries", stats->other_bytes.peak);
-    fact_word(facts, "library", library_of_most(file, tally->highest));
+    bool much_beside = stats->other_bytes.peak >= VERDICT_IDLE_BYTES;
+#include "judge/peak_facts.def"
 }
 
 static void add_uncached(struct facts *facts, const struct vramgc_file *file) {

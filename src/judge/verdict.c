@@ -1,5 +1,6 @@
 /* verdict.c: see verdict.h. It must not decide what was the cause, nor what helps. */
 #include "judge/verdict.h"
+#include "judge/fact_rows.def"
 #include "judge/cause.h"
 #include "judge/cause_words.h"
 #include "judge/growers.h"
@@ -133,17 +134,7 @@ static void say_other_causes(struct text *text, const struct causes *causes, con
 static void add_tally(struct facts *facts, const struct tally *tally, const struct oom *told) {
     bool reported = told->refusal->reported;
     size_t gone_on = tally_all_went_on(tally) ? 0 : tally->went_on;
-    fact_if(facts,
-            tally->unseen_ooms == 0 && reported && told->sum.idle_bytes >= IDLE_TOLD_BYTES &&
-                stats_file_mode(told->record->file) == MODE_COMPACT,
-            MISCOUNTED);
-    fact_count(facts, "refused others", reported ? tally->failed_others : 0);
-    fact_count(facts, "gone on", gone_on);
-    fact_word(facts, "were", gone_on == 1 ? "was" : "were");
-    fact_word(facts, "them", gone_on == 1 ? "it" : "them");
-    fact_count(facts, "refused pages", told->cause != VRAMGC_CAUSE_HOST ? tally->failed_hosts : 0);
-    if (tally->unseen_ooms > 0)
-        fact_word(facts, "its count", show_count(to_u64(tally->ooms - tally->unseen_ooms)).text);
+#include "judge/tally_facts.def"
 }
 
 /* Before memory runs out, too. */
