@@ -14,6 +14,8 @@ FREE, STREAM, EMPTY, WANT, FREE_LATE = 0, -1, -2, -3, -4  # enum replay_kind
 MIB = 1 << 20
 STEP = 2 * MIB
 MARGIN = 16 * MIB
+FASTER = 10  # so much than the program itself; vramgc's own waits are as much shorter
+TRIES = 3  # in mode flush, whose thread comes sooner or later: it is to fit each time
 TENSORS = set()  # steps
 
 
@@ -92,8 +94,9 @@ def replay(torch, steps, tensors):
 def attempt_here(torch, steps, setting, size):
     mode, configuration = setting
     low = mode.endswith("+lowvram")
+    sys.setswitchinterval(5e-3 / FASTER)  # until vramgc's thread has its turn
     os.environ.update(SIMGPU_MEM=str(size), SIMGPU_CONTEXT_MEM=str(BESIDE), VRAMGC_MODE=mode.partition("+")[0],
-                      VRAMGC_LOWVRAM="1" if low else "0")
+                      VRAMGC_LOWVRAM="1" if low else "0", VRAMGC_COOLDOWN=f"{1000 // FASTER}ms")
     if configuration:
         os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = configuration
     torch.cuda.init()
@@ -136,12 +139,15 @@ def attempt(torch, steps, setting, size):
 
 def smallest(torch, steps, setting):
     """Smallest card, and what PyTorch did there. Where memory is in pieces a larger card may fail again: so it is one on which the blocks
-    fit, as they do a little above it, and do not a little below."""
-    known = {}
+    fit, as they do MARGIN above it, and do not MARGIN below."""
+    known, tries = {}, TRIES if setting[0].startswith("flush") else 1
 
     def fits(size):
         if size not in known:
-            known[size] = attempt(torch, steps, setting, size)
+            for _ in range(tries):
+                known[size] = attempt(torch, steps, setting, size)
+                if known[size] is None:
+                    break
         return known[size] is not None
 
     def border(low, high):
@@ -163,13 +169,10 @@ def smallest(torch, steps, setting):
     guess = beside + -(-int(known[high].split()[1]) // STEP) * STEP + STEP  # what it reserved there
     low, high = (bottom, guess) if bottom < guess < high and fits(guess) else (max(bottom, min(guess, high - STEP)), high)
     size = border(low, high)
-    for _ in range(8):
-        if not fits(size + MARGIN):
-            size = border(size + MARGIN, roomy(size + 2 * MARGIN))
-        elif size - MARGIN > bottom and fits(size - MARGIN):
-            size = border(bottom, size - MARGIN)
-        else:
-            break
+    while not fits(size) or not fits(size + MARGIN):
+        size += MARGIN
+    while size - MARGIN > bottom and fits(size - MARGIN):
+        size -= MARGIN
     return f"{size} {known[size]} {len(known)}"
 
 

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/preload.h"
 #include "read/block_files.h"
+#include "read/derived.h"
 #include "read/emit.h"
 #include "read/records.h"
 #include "show/summary_lines.h"
@@ -99,10 +100,7 @@ static void whatif_add_run(struct whatif *whatif, const struct stats_file *recor
  * most of the program's other libraries. */
 static uint64_t beside_of(const struct stats_file *record, unsigned device) {
     const struct vramgc_device *of = &record->file->devices[device];
-    uint64_t least = of->sample_count ? UINT64_MAX : 0;
-    for (size_t i = 0; i < of->sample_count; i++)
-        least = min_u64(least, of->samples[i].others_bytes);
-    return least + of->stats.other_bytes.peak;
+    return others_least(of) + of->stats.other_bytes.peak;
 }
 
 /* The folder that has torch/lib/libc10_cuda.so. */
@@ -347,30 +345,26 @@ static void write_table(void) {
     puts("");
 }
 
+static void say(const char *text) {
+    summary_wrapped_at(stdout, 0, "", text);
+}
+
 static void write_limits(const struct stats_file *record, const struct recording *recording) {
-    summary_wrapped_at(stdout, 0, "",
-                       "> is what this run had. card: the smallest on which all of these blocks "
-                       "fit, as they do 16 MiB above it, and not 16 MiB below; retries and "
-                       "reserved: there, on PyTorch's own.");
-    summary_wrapped_at(
-        stdout, 0, "",
-        "Not known here: workspaces that cuDNN and others choose by what is free, what a program "
+    say("> is what this run had. card: the smallest on which all of these blocks fit, as they do "
+        "16 MiB above it, and not 16 MiB below; retries and reserved: there, on PyTorch's own.");
+    say("Not known here: workspaces that cuDNN and others choose by what is free, what a program "
         "such as ComfyUI decides by it, other programs, CUDA graphs' pools, PyTorch's memory "
         "fraction, and the driver's pool (cudaMallocAsync).");
     if (!stats_file_is_expandable(record->file))
-        summary_wrapped_at(stdout, 0, "",
-                           "Recorded without expandable segments: PyTorch then tells up to 1 MiB "
-                           "more of a block than was asked for, so that a little less may do.");
+        say("Recorded without expandable segments: PyTorch then tells up to 1 MiB more of a block "
+            "than was asked for, so that a little less may do.");
     if (recording->wanted_bytes)
-        summary_wrapped_at(stdout, 0, "",
-                           "The run was out of memory; what it would have wanted later is not in "
-                           "the record.");
+        say("The run was out of memory; what it would have wanted later is not in the record.");
     if (recording->other_devices)
-        summary_wrapped_at(stdout, 0, "", "Of several GPUs, one is recorded.");
+        say("Of several GPUs, one is recorded.");
     if (recording->incomplete)
-        summary_wrapped_at(stdout, 0, "",
-                           "The record ends early: at a block of more than 128 GiB, or half a "
-                           "million that were live.");
+        say("The record ends early: at a block of more than 128 GiB, or half a million that were "
+            "live.");
 }
 
 static void emit_row(struct emit *emit, const struct whatif_row *row) {
@@ -425,18 +419,17 @@ static const struct stats_file *recorded_of(const struct records *records) {
     return found;
 }
 
-/* For the report of a run that was out of memory (read/block_files.h). */
+/* For the report of a run that was out of memory: whatif_answers_best reads it. */
 static void keep_answers(const struct stats_file *record) {
-    struct whatif_answer answers[WHATIF_ROWS];
-    size_t count = 0;
-    for (size_t i = 0; i < request.whatif.count; i++) {
+    FILE *stream = open_beside(record, "whatif", "we");
+    for (size_t i = 0; stream && i < request.whatif.count; i++) {
         const struct whatif_row *row = &request.whatif.rows[i];
-        struct whatif_answer *answer = &answers[count];
-        *answer = (struct whatif_answer){.card_bytes = row->card_bytes, .of_run = row->of_run};
-        text_copy(answer->setting, sizeof answer->setting, row->label);
-        count += row->known;
+        if (row->known)
+            fprintf(stream, "%d %llu %s\n", row->of_run, (unsigned long long)row->card_bytes,
+                    row->label);
     }
-    whatif_answers_keep(record, answers, count);
+    if (stream)
+        fclose(stream);
 }
 
 static int answer(const struct stats_file *record) {

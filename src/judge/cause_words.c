@@ -6,6 +6,7 @@
 #include "judge/webui.h"
 #include "judge/who.h"
 #include "read/block_files.h"
+#include "read/derived.h"
 #include "read/units.h"
 #include "base/base.h"
 #include "base/parse.h"
@@ -295,13 +296,12 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
 
 /* Others may have come since the program began: what they had more at their most is not there. */
 static void add_whatif(struct facts *facts, const struct oom *oom) {
-    uint64_t least = UINT64_MAX, most = 0, left;
+    uint64_t most = 0, left;
     struct whatif_answer best;
-    for (size_t i = 0; i < oom->device->sample_count; i++) {
-        least = min_u64(least, oom->device->samples[i].others_bytes);
+    for (size_t i = 0; i < oom->device->sample_count; i++)
         most = max_u64(most, oom->device->samples[i].others_bytes);
-    }
-    uint64_t card_bytes = minus_u64(oom->device->total_bytes, minus_u64(most, least));
+    uint64_t more = minus_u64(most, others_least(oom->device));
+    uint64_t card_bytes = minus_u64(oom->device->total_bytes, more);
     if (!whatif_answers_best(oom->record, card_bytes, &best, &left))
         return;
     fact_word(facts, "fitting", best.setting);

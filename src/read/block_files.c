@@ -16,7 +16,7 @@
 /* The most that a damaged file may make us allot: ten times as many as the heap is tested with. */
 enum { MOST_BLOCKS = 10000000 };
 
-static FILE *open_beside(const struct stats_file *record, const char *ending, const char *how) {
+FILE *open_beside(const struct stats_file *record, const char *ending, const char *how) {
     char *path = NULL;
     if (!record->path || asprintf(&path, "%s.%s", record->path, ending) < 0)
         return NULL;
@@ -305,16 +305,6 @@ void recording_free(struct recording *recording) {
 }
 
 /* ---- answers: a line each: 1 (of the run) or 0, bytes, setting ---- */
-
-void whatif_answers_keep(const struct stats_file *record, const struct whatif_answer *answers,
-                         size_t count) {
-    FILE *stream = open_beside(record, "whatif", "we");
-    for (size_t i = 0; stream && i < count; i++)
-        fprintf(stream, "%d %llu %s\n", answers[i].of_run,
-                (unsigned long long)answers[i].card_bytes, answers[i].setting);
-    if (stream)
-        fclose(stream);
-}
 
 /* PyTorch's expandable segments, which need no more than a variable, before all else. */
 static bool is_better(const struct whatif_answer *answer, const struct whatif_answer *best) {

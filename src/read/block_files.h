@@ -7,9 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "read/stats_file.h"
 #include "vramgc_recording.h"
+
+/* The file of that name with ".ending" behind it, as by fopen(how); NULL: none. */
+FILE *open_beside(const struct stats_file *record, const char *ending, const char *how);
 
 /* ---- maps ---- */
 
@@ -76,12 +80,7 @@ bool recording_exists(const struct stats_file *record);
 struct whatif_answer {
     char setting[128];
     uint64_t card_bytes; /* the smallest on which the blocks fit */
-    bool of_run;
 };
-
-/* Where they cannot be kept nothing is said. */
-void whatif_answers_keep(const struct stats_file *record, const struct whatif_answer *answers,
-                         size_t count);
 
 /* With which setting the run would have fitted on its own card, and what would have been left.
  * False: with none; or that is not known; or the run's own would do: so much for the answers. */

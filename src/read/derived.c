@@ -141,6 +141,14 @@ static struct division divide(const struct vramgc_device *device,
 }
 
 /* A sample from before the first reading knows of no others, not even of the driver. */
+uint64_t others_least(const struct vramgc_device *device) {
+    uint64_t least = 0;
+    for (size_t i = 0; i < device->sample_count; i++)
+        if (!least || (device->samples[i].others_bytes && device->samples[i].others_bytes < least))
+            least = device->samples[i].others_bytes;
+    return least;
+}
+
 struct division division_at_peak(const struct vramgc_device *device) {
     const struct vramgc_device_stats *s = &device->stats;
     const struct vramgc_sample *most = highest_sample(device);

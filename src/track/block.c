@@ -112,6 +112,7 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     thread->since_block.emptied = false;
     thread->since_block.recorded = false;
     thread->since_block.induced = false;
+    thread->since_block.refused = false;
     thread->since_block.segments = 0;
     oom_block_changed(address, bytes > 0);
     if (UNLIKELY(thread->oom.of_page) && bytes > 0)
@@ -126,7 +127,7 @@ void block_end(const struct block_event *event) {
                                  : take_block_back(device, event->address, event->pending);
     if (UNLIKELY(event->tag > 0) && fits)
         tag(event);
-    if (UNLIKELY(recorder_is_on()))
+    if (UNLIKELY(recorder_is_on()) && !thread_state.since_block.refused)
         recorder_block(device, event->address,
                        event->allocated ? (int64_t)event->bytes : -(int64_t)event->bytes,
                        event->pending);

@@ -13,6 +13,7 @@
 #include "track/free_memory.h"
 #include "track/mempool.h"
 #include "track/neighbours.h"
+#include "track/recorder.h"
 #include "track/stream.h"
 #include "track/thread.h"
 
@@ -268,8 +269,11 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
     file_call(device, id, bytes, VRAMGC_REPORTED);
 }
 
-/* PyTorch takes the error for none of its own. */
+/* PyTorch takes the error for none of its own, and never gives the block back. */
 void oom_at_block(struct device *device, uint64_t bytes) {
+    thread_state.since_block.refused = true;
+    if (recorder_is_on())
+        recorder_note(device, VRAMGC_NOTE_WANTED, bytes);
     struct vramgc_refusal refusal = describe_refusal(device, ID_cuMemCreate, bytes);
     refusal.cause = refusal_cause(&refusal, bytes, 1);
     refusal.reported = VRAMGC_REPORTED;

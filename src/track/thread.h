@@ -27,6 +27,7 @@ struct thread_since_block {
     bool emptied;                       /* it frees cached ones, of its own accord */
     bool recorded;                      /* that, for `vramgc whatif` */
     bool induced;                       /* it frees them because vramgc told it to */
+    bool refused;                       /* the block has no memory: its call fails */
     unsigned event_count;               /* events it recorded */
     uint64_t events[THREAD_MAX_EVENTS]; /* the first of them */
 };

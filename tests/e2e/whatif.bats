@@ -7,7 +7,10 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
     python=${PYTHON:-$PWD/build/venv/bin/python}
     [ -x "$python" ] || skip "no PyTorch under build/venv"
+    local mutant=${VRAMGC_MUTANT:-}
+    recorder=build/${mutant:+mutants/}vramgc
     unset "${!VRAMGC_@}"
+    [ -z "$mutant" ] || export VRAMGC_MUTANT=$mutant
     # What a wheel needs beside CUDA's driver and runtime is installed with it elsewhere; here are stand-ins.
     vendor=$PWD/build/sim/vendor/$("$python" tests/sim/gen/find_torch.py | sed -n 2p)
     export VRAMGC_OUT=$BATS_TEST_TMPDIR/job.vramgc XDG_STATE_HOME=$BATS_TEST_TMPDIR/state
@@ -19,7 +22,7 @@ record() { # OPTION-OF-RUN... -- ARGUMENT-OF-THE-PROGRAM...
         options+=("$1")
         shift
     done
-    tests/on_card --mem 2GiB -- build/vramgc run --record --no-summary "${options[@]}" -- "$python" tests/e2e/whatif_work.py "${@:2}"
+    tests/on_card --mem 2GiB -- "$recorder" run --record --no-summary "${options[@]}" -- "$python" tests/e2e/whatif_work.py "${@:2}"
 }
 
 whatif() {
@@ -123,6 +126,16 @@ stand_in() {
     whole=$(smallest "$BATS_TEST_TMPDIR/json" "PyTorch's default")
     echo "$late MiB, of the whole $whole MiB"
     [ $((late > whole ? late - whole : whole - late)) -le 32 ]
+}
+
+# PyTorch counts it as allocated for ever.
+@test "mode compact: a block that never got memory was wanted, and is none of those that are live" {
+    run tests/on_card --mem 1GiB -- "$recorder" run --mode compact --record --no-summary -- "$python" tests/e2e/whatif_refused.py
+    [[ $output == *refused* ]]
+    whatif --python "$(stand_in)" --json "$VRAMGC_OUT" >"$BATS_TEST_TMPDIR/json"
+    python3 -c 'import json, sys
+told = json.load(open(sys.argv[1]))
+assert (told["events"], told["live_bytes"] >> 20, told["wanted_bytes"] >> 20) == (6, 350, 300), told' "$BATS_TEST_TMPDIR/json"
 }
 
 @test "killed at any moment: what was recorded is there" {

@@ -339,6 +339,9 @@ prove_finds() {
 @test "a child between vfork and exec ends for its parent, too" { caught child_ends_parent e2e/lifetime '^vfork: a child'; }
 @test "our threads get no stack for what others declare as thread-local" { caught small_stack e2e/store 'thread-local memory'; }
 @test "that nothing is put in host memory is not said" { caught spill_unsaid vm/spill 'not proven'; }
+@test "a block that never got memory is recorded as live" { caught refused_is_live e2e/whatif 'never got memory'; }
+@test "older events go without the blocks that are live then" { caught live_not_carried e2e/whatif 'older ones go'; }
+@test "all blocks are recorded as of one stream" { caught of_one_stream e2e/whatif 'what is cut'; }
 
 # --- released handles that are cached: govern/cached_handles.c ---
 

@@ -124,6 +124,18 @@ static void a_later_reading_serves(void **state) {
 
 /* Python's end frees one tensor after another: what is held beside the few that are left is not of
  * the work. A program that took memory after its last rest did work. */
+/* Before the first reading a sample says 0. */
+static void the_least_of_others_is_of_a_reading(void **state) {
+    static struct vramgc_device device = {.sample_count = 3};
+    (void)state;
+    assert_int_equal(others_least(&device), 0);
+    device.samples[1].others_bytes = 9 * MIB;
+    device.samples[2].others_bytes = 4 * MIB;
+    assert_int_equal(others_least(&device), 4 * MIB);
+    device.samples[2].others_bytes = 0;
+    assert_int_equal(others_least(&device), 9 * MIB);
+}
+
 static void averages_are_of_the_work(void **state) {
     static struct vramgc_device device;
     struct vramgc_device_stats *rest = &device.rest.stats, *end = &device.stats;
@@ -156,6 +168,7 @@ int main(void) {
         cmocka_unit_test(others_are_those_of_the_reading),
         cmocka_unit_test(others_are_what_is_in_use_beside),
         cmocka_unit_test(a_later_reading_serves),
+        cmocka_unit_test(the_least_of_others_is_of_a_reading),
         cmocka_unit_test(averages_are_of_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
