@@ -9,8 +9,8 @@ FAMILIES, KEPT = ("zimage", "flux2", "wan22", "ltx"), ("whole", "by_model", "by_
 RECENT = tuple(f"{family}_{kept}" for family in FAMILIES for kept in KEPT)
 TOLD = ("encode_loop", "encode_loop_leak", "encode_loop_list", "controlnet_switch", "lora_loader")
 ALL = NAMES + TIMED + RECENT
-# The last three: --formulas, --survivors, whatif.py.
-KNOWN = ALL + TOLD + ("full_card", "survivors_in_rows", "mix")
+# The last four: --formulas, --survivors, whatif.py.
+KNOWN = ALL + TOLD + ("full_card", "survivors_in_rows", "mix", "program")
 
 
 def place(name):
