@@ -290,6 +290,7 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
     const struct vramgc_site *site = who_asked(file, r);
     const char *backtrace = stats_file_setting(oom->record, "backtrace"),
                *library = library_name(file, r->library);
+    uint64_t there = r->free_bytes + r->idle_bytes;
     bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
 #include "judge/oom_facts.def"
 }

@@ -121,6 +121,12 @@ static const struct row todos[] = {
      "Try again: the GPU had not finished with idle memory. Else make the batch smaller."},
     {"fragmented unproven",
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"fragmented unproven phase=VAE",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
+    {"fragmented unproven phase=VAE request=900",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors. That leaves 100 MiB "
+     "to spare: the next request may need more, so have the VAE work in tiles, too (diffusers: "
+     "vae.enable_tiling())."},
     {"fragmented unproven graphs",
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"fragmented asked=flush",
