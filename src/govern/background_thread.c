@@ -8,7 +8,6 @@
 #include "base/process_stat.h"
 #include "base/standards.h"
 #include "cuda/capture_mode.h"
-#include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/flush.h"
 #include "govern/mode.h"
@@ -148,8 +147,8 @@ static void look_at_device(unsigned index, uint64_t now) {
         look->read_ns = now;
         flush_read_memory(device);
     }
-    if (device_vm(device)) {
-        vm_spill_decay(device_vm(device));
+    if (device_engine(device)) {
+        vm_spill_decay(device_engine(device));
         device_account_pages(device); /* else the figures wait for the next block event */
         decay_note_used(device);
     }
@@ -226,8 +225,9 @@ static void *decay_thread(void *unused) {
 
 static void start_decay(void) {
     self.decays = own_thread_start(decay_thread);
-    if (!self.decays)
-        cached_handles_stop();
+    for (unsigned i = 0; !self.decays && i < VRAMGC_MAX_DEVICES; i++)
+        if (device_if_ready(i) && device_steps(device_if_ready(i)))
+            vm_keep_no_steps(device_steps(device_if_ready(i)));
 }
 
 static void look_at_devices(uint64_t now) {
@@ -236,7 +236,7 @@ static void look_at_devices(uint64_t now) {
     python_name_functions();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
         struct device *device = device_if_ready(i);
-        if (device && !self.decays && (device_vm(device) || cached_handles_bytes(device)))
+        if (device && !self.decays && device_engine(device))
             start_decay();
         look_at_device(i, now);
     }
@@ -281,10 +281,7 @@ static void *background_thread(void *unused) {
 
 bool background_thread_start(void) {
     self.changed_ns = clock_ns();
-    bool started = own_thread_start(background_thread);
-    if (!started)
-        cached_handles_stop();
-    return started;
+    return own_thread_start(background_thread);
 }
 
 static bool at_work(void) {

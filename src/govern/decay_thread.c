@@ -1,7 +1,6 @@
 /* decay_thread.c: see decay_thread.h. The threads of the program must never wait here. */
 #include "govern/decay_thread.h"
 
-#include "govern/cached_handles.h"
 #include "govern/reclaim.h"
 #include "govern/own_thread.h"
 #include "track/event_log.h"
@@ -190,22 +189,14 @@ void decay_note_idle(struct device *device) {
 }
 
 void decay_note_given_up(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_engine(device);
     if (vm)
         wake_if_due(device, vm);
 }
 
-void decay_note_cached(void) {
-    uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
-    if (!atomic_load(&self.looked_ns))
-        wakeup(WAKEUP_LOOK); /* it starts our thread */
-    else if (now_ns + cached_handles_age_ns() + STEP_NS < next_ns)
-        wake(next_ns, now_ns);
-}
-
 /* Where our thread looks within RETRY_NS anyhow it is left alone. */
 void decay_note_used(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_engine(device);
     if (!vm)
         return;
     struct decay_limits limits = limits_of(device, vm);
@@ -236,22 +227,11 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
     return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
 }
 
-/* As step_pages, of handles that are cached (mode flush). */
-static uint64_t step_cached(const struct device *device, uint64_t now_ns) {
-    if (cached_handles_due_ns(device) <= now_ns)
-        cached_handles_decay(device, now_ns);
-    uint64_t due_ns = cached_handles_due_ns(device);
-    return due_ns == UINT64_MAX ? 0 : max_u64(minus_u64(due_ns, clock_ns()), STEP_NS);
-}
-
-static uint64_t step_device(struct device *device, struct vm *vm, uint64_t now_ns) {
-    bool cached = cached_handles_due_ns(device) != UINT64_MAX;
-    if (!vm && !cached)
+static uint64_t step_device(struct device *device, uint64_t now_ns) {
+    struct vm *vm = device_engine(device);
+    if (!vm)
         return 0;
-    if (capture_active())
-        return NAP_NS;
-    uint64_t pages_ns = vm ? step_pages(device, vm, now_ns) : 0;
-    return cached ? sooner(pages_ns, step_cached(device, now_ns)) : pages_ns;
+    return capture_active() ? NAP_NS : step_pages(device, vm, now_ns);
 }
 
 uint64_t decay_step(uint64_t now_ns) {
@@ -259,10 +239,9 @@ uint64_t decay_step(uint64_t now_ns) {
     atomic_store(&self.looked_ns, now_ns);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
-        struct vm *vm = device ? device_vm(device) : NULL;
         if (!device)
             continue;
-        next_ns = sooner(next_ns, step_device(device, vm, now_ns));
+        next_ns = sooner(next_ns, step_device(device, now_ns));
         bursts_conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS),
                         minus_u64(now_ns, LONGEST_NS));
     }

@@ -1,6 +1,7 @@
-/* decay_thread.h: mode compact: idle pages go back to the driver when they get too old; how old
- * they may get is said in policy/policy.h (policy_decay). vramgc's own thread does it. In lowvram,
- * where that takes too much of the time, memory may be idle for longer. */
+/* decay_thread.h: idle pages go back to the driver when they get too old, and in mode flush what
+ * PyTorch has unmapped; how old they may get is said in policy/policy.h (policy_decay). vramgc's
+ * own thread does it. In lowvram, where that takes too much of the time, memory may be idle for
+ * longer. */
 #pragma once
 
 #include "track/device.h"
@@ -9,9 +10,6 @@
  * Wakes our thread where it would come too late by itself, and gives nothing back. */
 void decay_note_idle(struct device *device);
 void decay_note_given_up(struct device *device);
-
-/* Mode flush: some is kept that PyTorch has given up. */
-void decay_note_cached(void);
 
 /* In our first thread, which looks at the device: more of it may be in use by now, by whomever, so
  * that what was idle before is to go. Wakes our second thread where it would look later. */

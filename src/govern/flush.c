@@ -126,6 +126,15 @@ static bool must_not_flush(void *context) {
     return must_not;
 }
 
+/* What PyTorch had unmapped by itself just before goes with the rest. */
+static void give_back_steps(void) {
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
+        struct vm *steps = device_if_ready(i) ? device_steps(device_if_ready(i)) : NULL;
+        if (steps)
+            vm_reclaim_fenced(steps, UINT64_MAX);
+    }
+}
+
 /* Has PyTorch empty its cache, through Python. False: nothing was done. */
 static bool flush_cache(struct device *device, struct vramgc_action action) {
     uint64_t returned[VRAMGC_MAX_DEVICES] = {0};
@@ -148,6 +157,7 @@ static bool flush_cache(struct device *device, struct vramgc_action action) {
             return false;
         sleep_ns(MILLISECOND_NS);
     }
+    give_back_steps();
     names_describe(names_latest(), &action);
     action.took_ns = clock_ns() - flushing.begun_ns;
     conclude_flush(device, action, returned);

@@ -4,7 +4,6 @@
 
 #include "base/cancel.h"
 #include "base/peer_file.h"
-#include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/peer_programs.h"
 #include "govern/python.h"
@@ -32,8 +31,13 @@ enum given { NOTHING, SOME, ENOUGH };
 /* --- the rungs --- */
 
 static uint64_t own_idle(struct device *device, uint64_t bytes) {
-    struct vm *vm = device_vm(device);
-    return vm ? decay_after_oom(device, vm, bytes) : cached_handles_release(device, bytes);
+    struct vm *vm = device_vm(device), *steps = device_steps(device);
+    uint64_t given = vm      ? decay_after_oom(device, vm, bytes)
+                     : steps ? vm_reclaim_fenced(steps, bytes)
+                             : 0;
+    if (steps)
+        device_account_pages(device);
+    return given;
 }
 
 /* Addresses are the process's: those that another GPU's memory keeps will do. */

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cuda/real.h"
 #include "govern/mode_table.h"
+#include "govern/own_thread.h"
 #include "govern/torch.h"
 #include "track/process_state.h"
 #include "track/thread.h"
@@ -108,7 +109,7 @@ static struct {
     struct mode_choice choice;
     bool unsaid, asked, spill_said;
     _Atomic(enum option_mode) mode; /* that of the choice */
-    atomic_bool own_pool;
+    atomic_bool own_pool, keeps_steps;
     atomic_uint unmap_waits; /* devices: struct proven */
     atomic_bool settled;     /* nothing but a self-test can change it any more */
 } self;
@@ -127,6 +128,7 @@ static void choose_mode(void) {
     self.choice = choice;
     self.unsaid = true;
     atomic_store(&self.mode, choice.mode);
+    atomic_store(&self.keeps_steps, choice.keeps_steps);
     text_copy(file->mode, sizeof file->mode, mode_name(choice.mode));
     text_copy(file->mode_why, sizeof file->mode_why, choice.why);
     __atomic_store_n(&file->driver_pool, choice.driver_pool, __ATOMIC_RELAXED);
@@ -213,6 +215,11 @@ bool mode_is_compact(const struct device *device) {
     if (UNLIKELY(!atomic_load(&self.settled)))
         look_at_torch(look_at_events(device));
     return atomic_load(&self.mode) == MODE_COMPACT;
+}
+
+bool mode_keeps_steps(void) {
+    return atomic_load(&self.settled) && atomic_load(&self.keeps_steps) &&
+           !settings_options()->lowvram && own_threads() > 0;
 }
 
 void mode_tried(const struct device *device, bool passed) {

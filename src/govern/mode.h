@@ -40,6 +40,10 @@ bool mode_unmaps_at_rest(unsigned device);
 /* Before PyTorch's allocator gets a segment: whether it may get its memory page by page. */
 bool mode_is_compact(const struct device *device);
 
+/* In mode flush: whether what PyTorch unmaps may be kept for a moment. Not before the mode is
+ * settled. */
+bool mode_keeps_steps(void);
+
 /* The self-test of a device. */
 void mode_tried(const struct device *device, bool passed);
 

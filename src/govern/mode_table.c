@@ -153,18 +153,27 @@ static void explain_row(const char *why, const struct mode_facts *facts, struct 
             text_add_n(text, why, 1);
 }
 
+/* NULL: the mode was asked for (off, observe, flush). */
+static const struct row *find_row(unsigned set) {
+    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++)
+        if ((set & rows[i].needs) == rows[i].needs && !(set & rows[i].excludes))
+            return &rows[i];
+    return NULL;
+}
+
 struct mode_choice mode_choose(const struct mode_facts *facts) {
+    const unsigned against_steps = WSL | ADDRESSES | OLDER | NEWER | PASSED_BY;
     struct mode_choice choice = {.mode = facts->wish};
     struct text text = TEXT_IN(choice.why);
     unsigned set = as_set(facts);
-    for (size_t i = 0; i < ARRAY_LENGTH(rows); i++)
-        if ((set & rows[i].needs) == rows[i].needs && !(set & rows[i].excludes)) {
-            choice.mode = rows[i].mode;
-            choice.driver_pool = rows[i].needs & ASYNC;
-            choice.needs_proof = (rows[i].needs & OUTDATED) || (rows[i].excludes & PROVEN);
-            explain_row(rows[i].why, facts, &text);
-            return choice;
-        }
-    text_add(&text, "asked for by VRAMGC_MODE"); /* off, observe, flush */
+    const struct row *row = find_row(set);
+    if (row) {
+        choice.mode = row->mode;
+        choice.driver_pool = row->needs & ASYNC;
+        choice.needs_proof = (row->needs & OUTDATED) || (row->excludes & PROVEN);
+    }
+    bool known = set & TORCH || !(set & AUTO);
+    choice.keeps_steps = choice.mode == MODE_FLUSH && known && !(set & against_steps);
+    explain_row(row ? row->why : "asked for by VRAMGC_MODE", facts, &text);
     return choice;
 }

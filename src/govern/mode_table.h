@@ -34,6 +34,7 @@ struct mode_choice {
     enum option_mode mode;    /* never MODE_AUTO */
     bool driver_pool;         /* why: PyTorch allocates from the driver's pool */
     bool needs_proof;         /* why: `vramgc prove` has not been run for this card and driver */
+    bool keeps_steps;         /* mode flush: of what PyTorch unmaps (vm/steps.c) */
     char why[MODE_WHY_BYTES]; /* one line, without the mode */
 };
 

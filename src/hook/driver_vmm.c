@@ -3,7 +3,6 @@
  * must be wrapped when they are handed out. In mode compact PyTorch's allocator gets virtual
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whatever code brings it. */
-#include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/induce_oom.h"
 #include "govern/torch.h"
@@ -121,10 +120,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     bool allocator = FROM_ALLOCATOR();
     bool outermost = hook_enter_vmm(ID_cuMemCreate);
     bool served = outermost && allocator && h && !f && start_recording() && vhandle_serves(n, d);
-    bool again = outermost && allocator && !served && h && !f && cached_handles_take(n, d, h);
-    CUresult result = served  ? vhandle_create(h, n, d)
-                      : again ? CUDA_SUCCESS
-                              : create_handle(h, n, d, f);
+    CUresult result = served ? vhandle_create(h, n, d) : create_handle(h, n, d, f);
     if (outermost)
         library_calls(__builtin_return_address(0));
     if (UNLIKELY(outermost && !served && result == CUDA_ERROR_OUT_OF_MEMORY)) {
@@ -132,7 +128,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
         while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
             result = create_handle(h, n, d, f);
     }
-    if (outermost && !again)
+    if (outermost)
         note_created(result, h, n, d, allocator);
     hook_leave_vmm();
     return result;
@@ -152,13 +148,10 @@ static CUresult release_recorded(CUmemGenericAllocationHandle h) {
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) {
     real_cuMemRelease_t real = REAL(cuMemRelease);
     bool outermost = hook_enter_vmm(ID_cuMemRelease);
-    CUresult result = MISSING_CUDA;
-    if (vhandle_is(h))
-        result = vhandle_release(h);
-    else if (!outermost || !cached_handles_put(h, &result))
-        result = outermost ? release_recorded(h) : real ? real(h) : MISSING_CUDA;
-    else
-        decay_note_cached();
+    CUresult result = vhandle_is(h) ? vhandle_release(h)
+                      : outermost   ? release_recorded(h)
+                      : real        ? real(h)
+                                    : MISSING_CUDA;
     hook_leave_vmm();
     return result;
 }
@@ -167,8 +160,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *h, void *p) {
     real_cuMemRetainAllocationHandle_t real = REAL(cuMemRetainAllocationHandle);
     bool outermost = hook_enter_vmm(ID_cuMemRetainAllocationHandle);
     struct address_info place;
-    bool ours = vhandle_retain(h, (uint64_t)(uintptr_t)p);
-    CUresult result = ours ? CUDA_SUCCESS : MISSING_CUDA;
+    CUresult result = MISSING_CUDA;
+    bool ours = vhandle_retain(h, (uint64_t)(uintptr_t)p, &result);
     /* A paged segment is one allocation to the program, without a handle, as that of cudaMalloc. */
     if (!ours && address_lookup((uint64_t)(uintptr_t)p, &place))
         result = CUDA_ERROR_INVALID_VALUE;
@@ -232,12 +225,6 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     bool ours = vhandle_set_access(p, n, d, count, &result);
     if (!ours && real)
         result = real(p, n, d, count);
-    /* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
-    if (UNLIKELY(outermost && !ours && result == CUDA_ERROR_OUT_OF_MEMORY)) {
-        struct request request = last_resort_for(REFUSED_ADDRESSES, n);
-        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
-            result = real(p, n, d, count);
-    }
     if (outermost && !ours && result == CUDA_SUCCESS)
         call_reached_driver();
     hook_leave_vmm();
@@ -252,12 +239,11 @@ CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_
     hook_leave();                                                                                  \
     return result
 
-/* Another handle is shared from now on: it must not move. */
-static bool is_virtual(CUmemGenericAllocationHandle h) {
-    bool ours = vhandle_is(h);
-    if (!ours)
-        book_share(h);
-    return ours;
+/* Of a step (mode flush) it is the driver's own that is shared. */
+static bool is_virtual(CUmemGenericAllocationHandle *h) {
+    uint64_t real = vhandle_is(*h) ? vhandle_real(*h) : 0;
+    *h = real ? real : *h;
+    return vhandle_is(*h);
 }
 
 static bool is_paged(CUdeviceptr p) {
@@ -270,17 +256,17 @@ WRAP(UNLESS_OURS, CUDA, cuMemGetAllocationPropertiesFromHandle,
      vhandle_properties(d, h), d, h)
 WRAP(UNLESS_OURS, CUDA, cuMemExportToShareableHandle,
      (void *os, CUmemGenericAllocationHandle h, CUmemAllocationHandleType t, unsigned long long f),
-     is_virtual(h), vhandle_export(), os, h, t, f)
+     is_virtual(&h), vhandle_export(), os, h, t, f)
 
 /* CUDA 13.1 has the second forms, which name the device. */
 WRAP(UNLESS_OURS, CUDA, cuMulticastBindMem,
      (CUmemGenericAllocationHandle m, size_t at, CUmemGenericAllocationHandle h, size_t offset,
       size_t n, unsigned long long f),
-     is_virtual(h), vhandle_export(), m, at, h, offset, n, f)
+     is_virtual(&h), vhandle_export(), m, at, h, offset, n, f)
 WRAP(UNLESS_OURS, CUDA, cuMulticastBindMem_v2,
      (CUmemGenericAllocationHandle m, CUdevice d, size_t at, CUmemGenericAllocationHandle h,
       size_t offset, size_t n, unsigned long long f),
-     is_virtual(h), vhandle_export(), m, d, at, h, offset, n, f)
+     is_virtual(&h), vhandle_export(), m, d, at, h, offset, n, f)
 WRAP(UNLESS_OURS, CUDA, cuMulticastBindAddr,
      (CUmemGenericAllocationHandle m, size_t at, CUdeviceptr p, size_t n, unsigned long long f),
      is_paged(p), vhandle_export(), m, at, p, n, f)
@@ -293,7 +279,7 @@ WRAP(UNLESS_OURS, CUDA, cuMulticastBindAddr_v2,
 WRAP(UNLESS_OURS, CUDA, cuLogicalEndpointBindMem,
      (CUlogicalEndpointId e, CUdevice d, cuuint64_t at, CUmemGenericAllocationHandle h,
       cuuint64_t offset, cuuint64_t n, unsigned long long f),
-     is_virtual(h), vhandle_export(), e, d, at, h, offset, n, f)
+     is_virtual(&h), vhandle_export(), e, d, at, h, offset, n, f)
 WRAP(UNLESS_OURS, CUDA, cuLogicalEndpointBindAddr,
      (CUlogicalEndpointId e, CUdevice d, cuuint64_t at, void *p, cuuint64_t n,
       unsigned long long f),
@@ -302,7 +288,7 @@ WRAP(UNLESS_OURS, CUDA, cuLogicalEndpointBindAddr,
 static bool engine_serves(void) {
     bool serves = false;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !serves; i++)
-        serves = device_vm_at(i) != NULL;
+        serves = device_engine_at(i) != NULL;
     return serves;
 }
 
@@ -323,8 +309,6 @@ static bool any_virtual(const CUarrayMapInfo *list, unsigned count) {
         result = vhandle_export();                                                                 \
     else if (real)                                                                                 \
         result = real(list, count, s);                                                             \
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)                                 \
-        book_share(list[i].memHandle.memHandle);                                                   \
     hook_leave();                                                                                  \
     return result
 

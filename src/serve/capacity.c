@@ -6,7 +6,6 @@
 #include "serve/capacity.h"
 
 #include "base/cancel.h"
-#include "govern/cached_handles.h"
 #include "govern/last_resort.h"
 #include "track/device.h"
 #include "track/stream.h"
@@ -25,12 +24,10 @@ struct capacity_reading capacity_reading_begins(void) {
     if (!reading.device)
         return reading;
     reading.cancel = cancel_disable();
-    reading.vm = device_vm(reading.device);
+    reading.vm = device_engine(reading.device);
     if (reading.vm) {
         vm_reading_begins(reading.vm);
         reading.before = vm_moves(reading.vm);
-    } else {
-        reading.cached = cached_handles_reading_begins(reading.device, &reading.before);
     }
     return reading;
 }
@@ -41,20 +38,16 @@ uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const str
     if (reading->vm)
         return minus_u64(vm_free_as_told(reading->vm, told->spare_bytes, reading->before),
                          elsewhere(reading->device));
-    return reading->cached
-               ? cached_handles_free_as_told(reading->device, told->free_bytes, reading->before)
-               : told->free_bytes;
+    return told->free_bytes;
 }
 
 void capacity_before_refusal(void) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device)
         return;
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_engine(device);
     if (vm)
         vm_reclaim_returned(vm);
-    else
-        cached_handles_before_refusal(device);
 }
 
 void capacity_reading_ends(const struct capacity_reading *reading) {
@@ -62,8 +55,6 @@ void capacity_reading_ends(const struct capacity_reading *reading) {
         return;
     if (reading->vm)
         vm_reading_ends(reading->vm);
-    if (reading->cached)
-        cached_handles_reading_ends();
     cancel_restore(reading->cancel);
 }
 

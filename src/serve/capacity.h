@@ -8,7 +8,6 @@ struct capacity_reading {
     struct device *device; /* NULL: it is told what the driver says */
     struct vm *vm;
     uint64_t before; /* another number after each change of what is held; 0: one is under way */
-    bool cached;     /* handles are cached there */
     int cancel;      /* its thread is not cancelled before the end: it would read for ever */
 };
 

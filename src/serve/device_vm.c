@@ -56,6 +56,16 @@ struct vm *device_vm_open(struct device *device) {
     return vm;
 }
 
+struct vm *device_steps_open(struct device *device, const CUmemAllocationProp *properties) {
+    bool untried = false;
+    if (!atomic_compare_exchange_strong(&device->paging.tried, &untried, true))
+        return device_steps(device);
+    struct vm *vm = vm_open_steps(device_index(device), capture_active, properties);
+    atomic_store_explicit(&device->paging.steps, vm, memory_order_release);
+    wakeup(WAKEUP_LOOK); /* starts the thread that gives back */
+    return vm;
+}
+
 /* Where that fails PyTorch gets an error, and counts the block as allocated for ever. */
 static bool block_came(const struct block_event *event, struct vm *vm) {
     struct request request = {

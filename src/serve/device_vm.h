@@ -9,6 +9,9 @@
  * compact is not wanted, or the device cannot do it. Nothing is captured: the probe writes. */
 struct vm *device_vm_open(struct device *device);
 
+/* The same in mode flush, for steps of such properties (vm/steps.c); it writes nothing. */
+struct vm *device_steps_open(struct device *device, const CUmemAllocationProp *properties);
+
 /* Between block_begin and block_end: the pages of a block come before it reaches its user, and may
  * go when it is free. False: it cannot have memory. No lock is held. */
 bool device_vm_block_changed(const struct block_event *event);

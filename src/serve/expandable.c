@@ -1,5 +1,6 @@
 /* expandable.c: see expandable.h. PyTorch maps 20 MiB at a time and keeps what it has mapped;
- * behind its virtual handles only what live blocks reach into is physical. It must be as strict as
+ * in mode compact only what live blocks reach into is physical behind its virtual handles, in mode
+ * flush each has a piece of its own (vm/steps.c). It must be as strict as
  * the driver: a handle that is unknown, or addresses that are not mapped, are errors here too. */
 #include "serve/expandable.h"
 
@@ -8,8 +9,8 @@
 #include "cuda/capture_mode.h"
 #include "cuda/real.h"
 #include "govern/decay_thread.h"
-#include "govern/mode.h"
 #include "govern/last_resort.h"
+#include "govern/mode.h"
 #include "serve/capacity.h"
 #include "serve/device_vm.h"
 #include "serve/sharing.h"
@@ -154,15 +155,31 @@ static bool are_entries_ours(void) {
     return ours;
 }
 
-static struct vm *engine_for(struct device *device) {
-    if (!device || !(device_vm(device) || mode_is_compact(device)) || !are_entries_ours())
+/* An engine of steps makes all alike, by properties that the driver has agreed to. */
+static struct vm *open_for(struct device *device, const CUmemAllocationProp *properties) {
+    unsigned kind;
+    if (mode_is_compact(device))
+        return device_vm_open(device);
+    return kind_of(properties, &kind) == CUDA_SUCCESS ? device_steps_open(device, properties)
+                                                      : NULL;
+}
+
+static struct vm *engine_for(struct device *device, const CUmemAllocationProp *properties) {
+    bool wanted =
+        device && (device_engine(device) || mode_is_compact(device) || mode_keeps_steps());
+    if (!wanted || !are_entries_ours())
         return NULL;
-    if (device_vm(device) || capture_active())
-        return device_vm(device);
+    if (device_engine(device) || capture_active())
+        return device_engine(device);
     struct borrowed borrowed = borrow(device);
-    struct vm *vm = borrowed.possible ? device_vm_open(device) : NULL;
+    struct vm *vm = borrowed.possible ? open_for(device, properties) : NULL;
     return_context(&borrowed);
     return vm;
+}
+
+static void keep_no_steps(struct vm *steps, unsigned device) {
+    vm_keep_no_steps(steps);
+    device_account_pages(device_if_ready(device));
 }
 
 /* Gets the books before the handle, so that every virtual handle can be mapped. Without books all
@@ -172,9 +189,17 @@ static bool has_books(struct vm *vm, unsigned device) {
     atomic_bool *without = &self.without_books[device];
     if (!atomic_load(without) && !vm_range_prepare(vm, book_range_largest_bytes())) {
         atomic_store(without, true);
-        vm_reclaim_now(vm, UINT64_MAX);
+        keep_no_steps(vm, device);
     }
     return !atomic_load(without);
+}
+
+/* The driver's own are not mapped where a step of ours still lies. */
+static bool is_one_of(struct vm *steps, uint64_t bytes, const CUmemAllocationProp *properties) {
+    bool fits = vm_step_fits(bytes) && same_kind(vm_step_properties(steps), properties);
+    if (!fits)
+        keep_no_steps(steps, (unsigned)properties->location.id);
+    return fits;
 }
 
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
@@ -182,12 +207,26 @@ bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
         !recording_is_on())
         return false;
-    struct vm *vm = engine_for(device_at((unsigned)properties->location.id));
-    return vm && has_books(vm, (unsigned)properties->location.id);
+    struct device *device = device_at((unsigned)properties->location.id);
+    struct vm *vm = engine_for(device, properties);
+    bool steps = vm && vm == device_steps(device);
+    return vm && has_books(vm, (unsigned)properties->location.id) &&
+           (!steps || is_one_of(vm, bytes, properties));
 }
 
 static CUmemGenericAllocationHandle new_handle(unsigned kind) {
     return VHANDLE_TAG << 48 | (uint64_t)kind << KIND_SHIFT | atomic_fetch_add(&self.created, 1);
+}
+
+static CUresult promise(struct device *device, struct vm *steps, uint64_t bytes) {
+    CUresult result = vm_step_promise(steps, bytes);
+    if (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY)) {
+        struct request request = last_resort_for(REFUSED_HANDLE, bytes);
+        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+            result = vm_step_promise(steps, bytes);
+    }
+    device_account_pages(device);
+    return result;
 }
 
 /* PyTorch makes all that a block lacks before it maps the first; where one handle is refused it
@@ -198,8 +237,10 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     struct device *device = device_if_ready(index);
     struct borrowed borrowed = borrow(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
-    if (result == CUDA_SUCCESS &&
-        capacity_fails(device, device_vm(device), bytes, oom_page_asked_again(), false))
+    if (result == CUDA_SUCCESS && device_steps(device))
+        result = promise(device, device_steps(device), bytes);
+    else if (result == CUDA_SUCCESS &&
+             capacity_fails(device, device_vm(device), bytes, oom_page_asked_again(), false))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     return_context(&borrowed);
     if (result == CUDA_SUCCESS)
@@ -207,10 +248,32 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     return result;
 }
 
+/* Not where vramgc has PyTorch empty its cache so that memory goes back. */
+static bool keeps(struct vm *steps) {
+    return vm_keeps_steps(steps) && !thread_is_ours();
+}
+
+/* Its handle is released. */
+static void give_up_step(unsigned index, uint64_t bytes) {
+    struct device *device = device_if_ready(index);
+    struct vm *steps = device ? device_steps(device) : NULL;
+    if (!steps)
+        return;
+    vm_step_forgo(steps, bytes);
+    if (keeps(steps))
+        decay_note_given_up(device);
+    else
+        thread_returned(index, vm_reclaim_fenced(steps, bytes));
+    device_account_pages(device);
+}
+
 CUresult vhandle_release(CUmemGenericAllocationHandle handle) {
     if (!recording_is_on())
         return CUDA_ERROR_NOT_INITIALIZED;
-    return vmm_release_begin(handle).known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    struct book_release release = vmm_release_begin(handle);
+    if (release.gone)
+        give_up_step(release.of.device, release.of.bytes);
+    return release.known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle) {
@@ -232,11 +295,23 @@ CUresult vhandle_export(void) {
     return not_possible("sharing with another process or device");
 }
 
+uint64_t vhandle_real(uint64_t handle) {
+    struct book_handle known;
+    bool found = recording_is_on() && book_find(handle, &known);
+    struct device *device = found ? device_if_ready(known.device) : NULL;
+    struct vm *steps = device ? device_steps(device) : NULL;
+    uint64_t address = steps ? book_address_of(handle) : 0;
+    if (!address)
+        return 0;
+    keep_no_steps(steps, known.device);
+    return vm_step_handle(steps, address);
+}
+
 /* --- ranges --- */
 
 unsigned vhandle_address_again(uint64_t *address, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
-    struct vm *vm = device ? device_vm(device) : NULL;
+    struct vm *vm = device ? device_engine(device) : NULL;
     uint64_t again = vm && has_books(vm, device_index(device)) ? vm_range_revive(vm, bytes) : 0;
     if (!again)
         return VRAMGC_MAX_DEVICES;
@@ -246,23 +321,44 @@ unsigned vhandle_address_again(uint64_t *address, uint64_t bytes) {
 
 enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes) {
     bool whole = recording_is_on() && bytes && range->bytes == bytes;
-    struct vm *vm = whole ? device_vm_at(range->engine) : NULL;
+    struct vm *vm = whole ? device_engine_at(range->engine) : NULL;
     return vm ? vm_range_end(vm, range->address) : VM_RANGE_NOT_OURS;
 }
 
 /* --- mappings --- */
 
-/* The range becomes one of the engine's at its first mapping: only then it is known whose memory
- * lives there. */
-static CUresult map_range(uint64_t address, uint64_t bytes, CUmemGenericAllocationHandle handle,
-                          struct vm *vm) {
-    if (!vm || !vm_range_claim(vm, address, bytes))
-        return not_possible("mapping at a second place or by somebody else");
+static bool is_of_steps(const struct vm *vm, unsigned device) {
+    return vm && vm == device_steps(device_if_ready(device));
+}
+
+static bool detach(struct vm *vm, bool steps, uint64_t address, uint64_t bytes,
+                   uint64_t step_bytes) {
+    bool detached = steps || vm_detach(vm, address, bytes);
+    for (uint64_t at = 0; steps && at < bytes; at += step_bytes)
+        detached = vm_step_unmap(vm, address + at, step_bytes) && detached;
+    return detached;
+}
+
+static CUresult attach(struct vm *vm, bool steps, uint64_t address, uint64_t bytes) {
     if (!vm_attach(vm, address, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    if (vmm_mapped(address, bytes, handle))
-        return CUDA_SUCCESS;
-    vm_detach(vm, address, bytes); /* nothing lives there yet */
+    CUresult result = steps ? vm_step_map(vm, address, bytes) : CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        vm_detach(vm, address, bytes);
+    return result;
+}
+
+/* The range becomes one of the engine's at its first mapping: only then it is known whose memory
+ * lives there. */
+static CUresult map_range(uint64_t address, const struct book_handle *handle, struct vm *vm) {
+    uint64_t bytes = handle->bytes;
+    bool steps = is_of_steps(vm, handle->device);
+    if (!vm || !vm_range_claim(vm, address, bytes))
+        return not_possible("mapping at a second place or by somebody else");
+    CUresult result = attach(vm, steps, address, bytes);
+    if (result != CUDA_SUCCESS || vmm_mapped(address, bytes, handle->handle))
+        return result;
+    detach(vm, steps, address, bytes, bytes); /* nothing lives there yet */
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -275,7 +371,7 @@ CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
         flags || address % PAGE_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
     return known.mappings ? not_possible("mapping at a second place or by somebody else")
-                          : map_range(address, bytes, handle, device_vm_at(known.device));
+                          : map_range(address, &known, device_engine_at(known.device));
 }
 
 /* True: a virtual handle is mapped at the address. *vm: where it begins a row, else NULL. */
@@ -283,7 +379,7 @@ static bool begins_here(uint64_t address, uint64_t bytes, struct vm **vm,
                         struct book_mapping *first) {
     if (!recording_is_on() || !book_mapping_at(address, first))
         return false;
-    *vm = book_is_row(address, bytes, first->device) ? device_vm_at(first->device) : NULL;
+    *vm = book_is_row(address, bytes, first->device) ? device_engine_at(first->device) : NULL;
     return true;
 }
 
@@ -298,9 +394,12 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
     *result = CUDA_ERROR_INVALID_VALUE;
     if (!vm)
         return true;
+    bool steps = is_of_steps(vm, first.device);
     struct book_unmapping unmapping = vmm_unmap_begin(address, bytes);
-    if (vm_detach(vm, address, bytes)) {
-        vmm_unmap_commit(&unmapping);
+    if (detach(vm, steps, address, bytes, first.bytes)) {
+        uint64_t released_bytes = vmm_unmap_commit(&unmapping);
+        for (uint64_t at = 0; steps && at < released_bytes; at += first.bytes)
+            give_up_step(first.device, first.bytes);
         decay_note_given_up(device_if_ready(first.device));
         *result = CUDA_SUCCESS;
     } else {
@@ -318,6 +417,17 @@ static CUresult open_to_device(struct vm *vm, const CUmemAccessDesc *access, uns
     return vm_add_peer(vm, (unsigned)access->location.id) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
+/* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
+static CUresult open_steps(struct vm *steps, uint64_t address, uint64_t bytes) {
+    CUresult result = vm_step_open(steps, address, bytes);
+    if (LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
+        return result;
+    struct request request = last_resort_for(REFUSED_ADDRESSES, bytes);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+        result = vm_step_open(steps, address, bytes);
+    return result;
+}
+
 bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result) {
     struct vm *vm;
@@ -327,15 +437,25 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
     *result = vm && access && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; *result == CUDA_SUCCESS && i < count; i++)
         *result = open_to_device(vm, &access[i], first.device);
-    if (*result == CUDA_SUCCESS && !capture_active())
+    if (*result == CUDA_SUCCESS && is_of_steps(vm, first.device))
+        *result = open_steps(vm, address, bytes);
+    else if (*result == CUDA_SUCCESS && !capture_active())
         vm_mapped(vm, address, bytes, first.bytes);
     return true;
 }
 
-bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address) {
+/* Of a step it is the driver's own, who counts it. */
+bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result) {
     struct book_mapping mapping;
     if (!recording_is_on() || !handle || !book_mapping_at(address, &mapping))
         return false;
+    struct vm *steps = device_steps(device_if_ready(mapping.device));
+    *result = CUDA_SUCCESS;
+    if (steps) {
+        keep_no_steps(steps, mapping.device);
+        *result = REAL(cuMemRetainAllocationHandle)(handle, (void *)(uintptr_t)address);
+        return true;
+    }
     book_retain(mapping.handle, address);
     *handle = mapping.handle;
     return true;

@@ -1,7 +1,8 @@
-/* expandable.h: mode compact for PyTorch's expandable segments: what the allocator gets for
- * physical memory is a number of ours (a virtual handle), and pages come with its blocks, from the
- * page engine. These answer in the info of the driver, as it would; a virtual handle never reaches
- * it. Each function named by a driver call takes that call's arguments. Any thread. */
+/* expandable.h: the engine for PyTorch's expandable segments: what the allocator gets for
+ * physical memory is a number of ours (a virtual handle). In mode compact pages come with its
+ * blocks; in mode flush its own steps come when it maps them, and stay for a moment afterwards.
+ * These answer in the info of the driver, as it would; a virtual handle never reaches it. Each
+ * function named by a driver call takes that call's arguments. Any thread. */
 #pragma once
 
 #include "base/base.h"
@@ -16,7 +17,7 @@ unsigned vhandle_address_again(uint64_t *address, uint64_t bytes);
 /* PyTorch's allocator frees a range of addresses, or the driver is to be asked. */
 enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t bytes);
 
-/* True: such memory for PyTorch's allocator comes from the page engine; opens it if need be. */
+/* True: such memory for PyTorch's allocator comes from the engine; opens it if need be. */
 bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties);
 CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                         const CUmemAllocationProp *properties);
@@ -25,6 +26,9 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
 CUresult vhandle_release(CUmemGenericAllocationHandle handle);
 CUresult vhandle_properties(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle);
 CUresult vhandle_export(void);
+
+/* The driver's handle behind it, which somebody is to share; 0: there is none (mode compact). */
+uint64_t vhandle_real(uint64_t handle);
 CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
                      CUmemGenericAllocationHandle handle, unsigned long long flags);
 
@@ -32,4 +36,4 @@ CUresult vhandle_map(uint64_t address, uint64_t bytes, uint64_t offset,
 bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result);
 bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc *access,
                         size_t count, CUresult *result);
-bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address);
+bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUresult *result);

@@ -2,7 +2,6 @@
  * the driver whatever it is not sure of. */
 #include "serve/serve.h"
 
-#include "govern/cached_handles.h"
 #include "govern/decay_thread.h"
 #include "govern/reclaim.h"
 #include "serve/async.h"
@@ -88,22 +87,22 @@ void serve_capture_begin(void) {
 
 void serve_reset(struct device *device) {
     async_reset(device);
-    atomic_store(&device->paging.vm,
-                 NULL); /* its books are few and stay: another thread may read */
+    /* Its books are few and stay: another thread may read. */
+    atomic_store(&device->paging.vm, NULL);
+    atomic_store(&device->paging.steps, NULL);
+    device->paging.held_bytes = device->paging.calls = 0;
     atomic_store(&device->paging.changes_seen, 0);
     gauge_set(&device->out->stats.page_bytes, 0);
     gauge_set(&device->out->stats.spilled_bytes, 0);
     atomic_store(&device->paging.tried, false);
     peer_access_reset(device_index(device));
-    cached_handles_reset(device);
     reclaim_reset(device);
 }
 
 void serve_forget(void) {
     async_forget();
-    cached_handles_forget();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct device *device = device_if_ready(i);
-        vm_forget(device ? device_vm(device) : NULL);
+        vm_forget(device ? device_engine(device) : NULL);
     }
 }

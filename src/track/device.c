@@ -114,10 +114,11 @@ struct device *device_current(void) {
 uint64_t device_own_bytes(struct device *device) {
     const struct vramgc_device_stats *stats = &device->out->stats;
     uint64_t held = figure_get(&stats->held_bytes.current);
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_engine(device);
     if (!vm)
         return held;
-    return minus_u64(held, figure_get(&stats->page_bytes.current)) + vm_figures(vm).physical_bytes;
+    uint64_t counted = __atomic_load_n(&device->paging.held_bytes, __ATOMIC_RELAXED);
+    return minus_u64(held, counted) + vm_figures(vm).physical_bytes;
 }
 
 bool device_own(struct card_own *own) {
@@ -274,10 +275,28 @@ uint64_t device_releasable_bytes(const struct device *device) {
                      atomic_load_explicit(&device->pending_bytes, memory_order_relaxed));
 }
 
-/* --- mode compact --- */
+/* --- its engine --- */
+
+/* Without us they would be PyTorch's own. */
+static void publish_steps(struct device *device, const struct vm_figures *figures) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    figure_set(&stats->handle_reuses, figures->reused);
+    figure_add(&stats->driver_calls, figures->calls - device->paging.calls);
+    device->paging.calls = figures->calls;
+}
+
+static void publish_pages(struct vramgc_device_stats *stats, const struct vm_figures *figures) {
+    gauge_set(&stats->page_bytes, figures->physical_bytes);
+    figure_set(&stats->page_maps, figures->maps);
+    figure_set(&stats->page_unmaps, figures->unmaps);
+    figure_set(&stats->page_waits, figures->waits);
+    figure_set(&stats->page_calls, figures->calls);
+    gauge_set(&stats->spilled_bytes, figures->spilled_bytes);
+    figure_set(&stats->spilled_ns, figures->spilled_ns);
+}
 
 void device_account_pages(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_engine(device);
     if (!vm)
         return;
     struct vramgc_device_stats *stats = &device->out->stats;
@@ -288,23 +307,20 @@ void device_account_pages(struct device *device) {
         return; /* at most block events; how long anything is spilled grows by itself */
     lock_take(&device->lock);
     struct vm_figures figures = vm_figures(vm);
-    uint64_t now = figures.physical_bytes;
+    uint64_t now = figures.physical_bytes, before = device->paging.held_bytes;
     atomic_store_explicit(&device->paging.changes_seen, changes, memory_order_relaxed);
-    uint64_t before = figure_get(&stats->page_bytes.current);
-    gauge_set(&stats->page_bytes, now);
-    figure_set(&stats->page_maps, figures.maps);
-    figure_set(&stats->page_unmaps, figures.unmaps);
-    figure_set(&stats->page_waits, figures.waits);
-    figure_set(&stats->page_calls, figures.calls);
-    gauge_set(&stats->spilled_bytes, figures.spilled_bytes);
-    figure_set(&stats->spilled_ns, figures.spilled_ns);
+    __atomic_store_n(&device->paging.held_bytes, now, __ATOMIC_RELAXED);
+    if (device_vm(device))
+        publish_pages(stats, &figures);
+    else
+        publish_steps(device, &figures);
     gauge_add(&stats->held_bytes, minus_u64(now, before)); /* inside, for resets and each other */
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
     lock_give(&device->lock);
 }
 
 uint64_t device_idle_page_bytes(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_engine(device);
     if (!vm)
         return 0;
     struct vm_figures figures = vm_figures(vm);

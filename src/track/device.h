@@ -66,11 +66,13 @@ struct device_holes {
     uint64_t until_ns;           /* so long they will do for a refusal */
 };
 
-/* Mode compact. */
+/* Its page engine (mode compact), or the engine of PyTorch's own steps (mode flush). */
 struct device_paging {
-    _Atomic(struct vm *) vm;
+    _Atomic(struct vm *) vm, steps;
     _Atomic bool tried;
     _Atomic uint64_t changes_seen; /* of the engine, when its figures were last taken */
+    uint64_t held_bytes;           /* of the engine's, in held_bytes by then; under the lock */
+    uint64_t calls;                /* the same: of steps, in driver_calls */
 };
 
 struct device {
@@ -146,10 +148,22 @@ static inline struct vm *device_vm(struct device *device) {
     return atomic_load_explicit(&device->paging.vm, memory_order_acquire);
 }
 
-/* The same by index; NULL too where the device is not in use or nothing is recorded. */
+/* The engine of PyTorch's own steps (mode flush); whichever the device has. */
+static inline struct vm *device_steps(struct device *device) {
+    return atomic_load_explicit(&device->paging.steps, memory_order_acquire);
+}
+static inline struct vm *device_engine(struct device *device) {
+    return device_vm(device) ? device_vm(device) : device_steps(device);
+}
+
+/* By index; NULL too where the device is not in use or nothing is recorded. */
 static inline struct vm *device_vm_at(unsigned index) {
     struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
     return device ? device_vm(device) : NULL;
+}
+static inline struct vm *device_engine_at(unsigned index) {
+    struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
+    return device ? device_engine(device) : NULL;
 }
 
 /* Brings the figures of its physical memory up to date; and what of it could go back. */

@@ -50,7 +50,9 @@ static void note_memory(struct device *device, const struct meminfo *read, uint6
 
 /* Another number after each call that takes or gives memory, and each page; 0: one is under way. */
 static uint64_t moves(struct device *device) {
-    uint64_t calls = moves_now(), pages = device_vm(device) ? vm_moves(device_vm(device)) : 1;
+    uint64_t calls = moves_now(), pages = 1;
+    if (device_engine(device))
+        pages = vm_moves(device_engine(device));
     return calls && pages ? calls + pages : 0;
 }
 
@@ -118,7 +120,7 @@ void device_memory_info(const struct meminfo *told, uint64_t before) {
     struct meminfo read = *told;
     uint64_t held_bytes = held_outside_pools(device);
     /* Where there are pages some may have come. */
-    read.age.beside = device_vm(device) || !generation_same(before, moves_now());
+    read.age.beside = device_engine(device) || !generation_same(before, moves_now());
     if (!read.age.beside)
         note_others(device, used_bytes(told));
     note_memory(device, &read, held_bytes);

@@ -36,9 +36,9 @@ static uint32_t refusal_cause(const struct vramgc_refusal *refusal, uint64_t wan
 
 /* Bytes that this process holds without need. */
 static uint64_t idle_here(struct device *device) {
-    uint64_t idle = device_vm(device) ? device_idle_page_bytes(device)
-                                      : figure_get(&device->out->stats.idle_bytes.current);
-    return idle + __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
+    uint64_t idle = device_vm(device) ? 0 : figure_get(&device->out->stats.idle_bytes.current);
+    return idle + device_idle_page_bytes(device) +
+           __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
 }
 
 /* The pool first: what it keeps is held. During a capture neither is asked. */

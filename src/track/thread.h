@@ -128,6 +128,10 @@ static inline uint64_t thread_unmapped_handle_bytes(void) {
     return thread_state.unmapped_handle_bytes;
 }
 
+static inline void thread_returned(unsigned device, uint64_t bytes) {
+    thread_state.returned_bytes[device] += bytes;
+}
+
 static inline uint64_t thread_returned_bytes(unsigned device) {
     return thread_state.returned_bytes[device];
 }

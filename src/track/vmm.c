@@ -84,7 +84,7 @@ struct book_release vmm_release_begin(uint64_t handle) {
     struct book_release release = {.known = false};
     if (recording_is_on())
         release = book_release_begin(handle);
-    if (release.gone && (release.of.flags & (BOOK_ALLOCATOR | BOOK_CACHED)) == BOOK_ALLOCATOR)
+    if (release.gone && release.of.flags & BOOK_ALLOCATOR)
         take_from_ahead(release.of.bytes);
     if (release.gone)
         count_handle(&release.of, false);
@@ -98,25 +98,6 @@ void vmm_release_abort(const struct book_release *release) {
         no_memory_for_books();
     else if (release->gone)
         count_handle(&release->of, true);
-}
-
-enum book_cached vmm_cache(uint64_t handle, struct book_handle *out) {
-    enum book_cached answer = book_cache(handle, out);
-    if (answer == BOOK_CACHED_NOW)
-        take_from_ahead(out->bytes);
-    return answer;
-}
-
-void vmm_uncache(const struct book_handle *known) {
-    book_uncache(known->handle);
-    thread_state.unmapped_handle_bytes += known->bytes; /* the release takes it off */
-}
-
-void vmm_taken_again(uint64_t handle, uint64_t bytes, struct device *device) {
-    book_uncache(handle);
-    figure_add(&device->out->stats.handle_reuses, 1);
-    note_page(device, bytes);
-    stack_note(bytes);
 }
 
 /* --- mappings --- */
@@ -192,18 +173,21 @@ void vmm_unmap_abort(const struct book_unmapping *unmapping) {
     pages_changed(unmapping->address, unmapping->bytes, true);
 }
 
-void vmm_unmap_commit(const struct book_unmapping *unmapping) {
+uint64_t vmm_unmap_commit(const struct book_unmapping *unmapping) {
     bool reached = !unmapping->count; /* the driver */
+    uint64_t virtual_bytes = 0;
     if (!recording_is_on())
-        return;
+        return 0;
     for (uint64_t i = 0; i < unmapping->count; i++) {
         struct book_handle gone;
         reached |= !vhandle_is(book_unmapped(unmapping->first + i, &gone));
         if (gone.handle)
             count_handle(&gone, false);
+        virtual_bytes += vhandle_is(gone.handle) ? gone.bytes : 0;
     }
     if (reached)
         call_reached_driver();
+    return virtual_bytes;
 }
 
 /* --- ranges --- */

@@ -18,17 +18,13 @@ void vmm_imported(uint64_t handle);
 struct book_release vmm_release_begin(uint64_t handle);
 void vmm_release_abort(const struct book_release *release);
 
-/* book_cache; it is not cached after all, and released now; PyTorch's allocator got it for a new
- * one. */
-enum book_cached vmm_cache(uint64_t handle, struct book_handle *out);
-void vmm_uncache(const struct book_handle *known);
-void vmm_taken_again(uint64_t handle, uint64_t bytes, struct device *device);
-
 /* False: no memory for the books. */
 bool vmm_mapped(uint64_t address, uint64_t bytes, uint64_t handle);
 struct book_unmapping vmm_unmap_begin(uint64_t address, uint64_t bytes);
 void vmm_unmap_abort(const struct book_unmapping *unmapping);
-void vmm_unmap_commit(const struct book_unmapping *unmapping);
+
+/* Returns the bytes of virtual handles that had been released, and went with it. */
+uint64_t vmm_unmap_commit(const struct book_unmapping *unmapping);
 
 /* PyTorch's allocator has reserved addresses for its expandable segments; others' reservations are
  * allocations of CLASS_ADDRESS only. engine: as in the book. False: no memory for the books, it

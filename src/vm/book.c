@@ -67,37 +67,6 @@ bool book_find(uint64_t handle, struct book_handle *out) {
     return entry != NULL;
 }
 
-static void change_flags(uint64_t handle, unsigned set, unsigned clear) {
-    lock_take(&self.lock);
-    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
-    if (entry)
-        entry->flags = (uint16_t)((entry->flags | set) & ~clear);
-    lock_give(&self.lock);
-}
-
-void book_share(uint64_t handle) {
-    change_flags(handle, BOOK_SHARED, 0);
-}
-
-enum book_cached book_cache(uint64_t handle, struct book_handle *out) {
-    enum book_cached answer = BOOK_CACHED_NOT;
-    lock_take(&self.lock);
-    struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
-    if (entry && entry->flags & BOOK_CACHED) {
-        answer = BOOK_CACHED_TWICE;
-    } else if (entry && entry->flags == BOOK_ALLOCATOR && entry->link == ONE_REFERENCE) {
-        *out = handle_of(entry);
-        entry->flags |= BOOK_CACHED;
-        answer = BOOK_CACHED_NOW;
-    }
-    lock_give(&self.lock);
-    return answer;
-}
-
-void book_uncache(uint64_t handle) {
-    change_flags(handle, 0, BOOK_CACHED);
-}
-
 struct rename {
     uint64_t from, to;
 };
@@ -122,13 +91,13 @@ static struct hashmap_entry *rename_handle(uint64_t from, uint64_t to) {
 }
 
 struct search {
-    uint64_t address;
+    uint64_t of;
     struct hashmap_entry *found;
 };
 
 static bool look_around(const struct hashmap_entry *entry, void *context) {
     struct search *search = context;
-    if (search->address - entry->key < entry->bytes)
+    if (search->of - entry->key < entry->bytes)
         search->found = (struct hashmap_entry *)entry;
     return false;
 }
@@ -304,6 +273,22 @@ unsigned book_lent(uint64_t address, unsigned *library) {
     }
     lock_give(&self.lock);
     return lent;
+}
+
+static bool is_of_handle(const struct hashmap_entry *entry, void *context) {
+    struct search *search = context;
+    if (entry->link == search->of)
+        search->found = (struct hashmap_entry *)entry;
+    return false;
+}
+
+uint64_t book_address_of(uint64_t handle) {
+    struct search search = {handle, NULL};
+    lock_take(&self.lock);
+    hashmap_sweep(&self.mappings, is_of_handle, &search);
+    uint64_t address = search.found ? search.found->key : 0;
+    lock_give(&self.lock);
+    return address;
 }
 
 bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {

@@ -28,9 +28,7 @@ static inline bool vhandle_is(uint64_t handle) {
 enum {
     BOOK_ALLOCATOR = 1, /* PyTorch's */
     BOOK_IMPORTED = 2,
-    BOOK_SHARED = 4,    /* others may have it, too */
-    BOOK_CACHED = 8,    /* PyTorch has released it */
-    BOOK_FOR_STEP = 16, /* made by who answers an allocation of the program's, as comfy-aimdo */
+    BOOK_FOR_STEP = 4, /* made by who answers an allocation of the program's, as comfy-aimdo */
     BOOK_LIBRARY_SHIFT = 8,
 };
 
@@ -47,16 +45,6 @@ bool book_add(const struct book_handle *made);
 bool book_retain(uint64_t handle, uint64_t address);
 
 bool book_find(uint64_t handle, struct book_handle *out);
-
-/* Others may have it from now on: another process, a multicast object. */
-void book_share(uint64_t handle);
-
-/* In the place of a release: the handle is cached for PyTorch, whose allocator made it, if this is
- * the last reference, nothing is mapped, and no other process may have it. It is held on. TWICE: it
- * is cached already. Then it is PyTorch's, or to be released, again. */
-enum book_cached { BOOK_CACHED_NOT, BOOK_CACHED_NOW, BOOK_CACHED_TWICE };
-enum book_cached book_cache(uint64_t handle, struct book_handle *out);
-void book_uncache(uint64_t handle);
 
 /* A reference, taken out before cuMemRelease, to be put back should the driver refuse. */
 struct book_release {
@@ -91,6 +79,9 @@ struct book_mapping {
     uint64_t address, bytes;
 };
 bool book_mapping_at(uint64_t address, struct book_mapping *out);
+
+/* Where a virtual handle is mapped; 0: nowhere. Seldom asked. */
+uint64_t book_address_of(uint64_t handle);
 
 /* True: [address, +bytes) is exactly a row of such mappings of that device. */
 bool book_is_row(uint64_t address, uint64_t bytes, unsigned device);

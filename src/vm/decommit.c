@@ -4,10 +4,21 @@
  * and hold up nobody who needs a page that is just being unmapped. */
 #include "vm/vm_internal.h"
 
-static size_t decommit_batch(struct vm *vm, const struct victims *victims, size_t extents) {
+/* The lock is held. */
+static void spare_promised(const struct vm *vm, struct victims *victims, size_t *at_most) {
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        at_most[size] = vm_spare_steps(vm, size);
+    victims->at_most = at_most;
+}
+
+size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents) {
     struct page *list[BATCH];
+    struct victims chosen = *victims;
+    size_t at_most[EXTENT_SIZES];
     lock_take(&vm->lock);
-    size_t count = page_table_victims(&vm->table, victims, list, min_u64(extents, BATCH));
+    if (vm->in_steps && !victims->at_most)
+        spare_promised(vm, &chosen, at_most);
+    size_t count = page_table_victims(&vm->table, &chosen, list, min_u64(extents, BATCH));
     vm_victims_picked(vm, list, count);
     lock_give(&vm->lock);
     return count ? vm_unmap(vm, list, count) : 0;
@@ -18,7 +29,7 @@ size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
     size_t done = 0;
     vm_spill_reclaim(vm);
     while (victims.want) {
-        size_t unmapped = decommit_batch(vm, &victims, BATCH);
+        size_t unmapped = vm_decommit_batch(vm, &victims, BATCH);
         if (!unmapped)
             break;
         done += unmapped;
@@ -121,8 +132,7 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
 
 /* --- memory for a page of a block --- */
 
-/* True: memory has come back, or is on its way, since `then`. */
-static bool more_may_come(struct vm *vm, uint64_t then) {
+bool vm_more_may_come(struct vm *vm, uint64_t then) {
     lock_take(&vm->lock);
     const struct host_memory *host = &vm->host;
     bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
@@ -175,7 +185,7 @@ uint64_t vm_find_page(struct vm *vm, size_t missing) {
         uint64_t handle = take_or_create(vm);
         if (handle || !vm_lacks_memory())
             return handle;
-        if (!decommit_for_block(vm, missing) && !more_may_come(vm, then) &&
+        if (!decommit_for_block(vm, missing) && !vm_more_may_come(vm, then) &&
             !(vm_newly_idle(vm) && patience-- > 0))
             return vm_spill(vm);
     }
@@ -224,7 +234,7 @@ uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
 static size_t decay_batch(struct vm *vm, enum page_idle list, uint64_t since_ns, size_t want,
                           size_t extents) {
     struct victims victims = {.list = list, .want = want, .idle_since_ns = since_ns};
-    size_t unmapped = want && vm_may_unmap(vm) ? decommit_batch(vm, &victims, extents) : 0;
+    size_t unmapped = want && vm_may_unmap(vm) ? vm_decommit_batch(vm, &victims, extents) : 0;
     return vm_cache_decay(vm, unmapped);
 }
 

@@ -4,19 +4,27 @@
 #include "vm/book.h"
 #include "vm/vm_internal.h"
 
-struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
-    CUcontext context = NULL;
-    if (!vm_probe(device) || !real_current_context(&context) || !context)
-        return NULL;
-    struct vm *vm = memory_map(sizeof *vm);
+struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void)) {
+    struct vm *vm = context ? memory_map(sizeof *vm) : NULL;
     if (!vm || !vm_cache_open(vm) || !page_table_prepare(&vm->table, 0))
         return NULL; /* the few pages that it has had it keeps: this is tried once */
     vm->device = device;
     vm->context = context;
     vm->capturing = capturing;
+    vm->properties = vm_properties(device);
+    vm->peers.list[vm->peers.count++] = vm_access_desc(device);
+    return vm;
+}
+
+struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
+    CUcontext context = NULL;
+    if (!vm_probe(device) || !real_current_context(&context))
+        return NULL;
+    struct vm *vm = vm_new(device, context, capturing);
+    if (!vm)
+        return NULL;
     vm->threshold_percent = threshold_percent;
     vm->lowvram = threshold_percent <= 0;
-    vm->peers.list[vm->peers.count++] = vm_access_desc(device);
     return vm;
 }
 
@@ -81,6 +89,8 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.returned_bytes = vm->table.idle_pages[IDLE_RETURNED] * PAGE_BYTES;
     figures.cached_bytes = vm->cache.cached_pages * PAGE_BYTES;
     figures.in_flight_bytes = vm->in_flight * PAGE_BYTES;
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        figures.promised_bytes += vm->promised[size] * extent_npages(size) * PAGE_BYTES;
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
     figures.may_spill_bytes = vm->host.room * PAGE_BYTES;

@@ -252,7 +252,7 @@ static CUresult whole_context(const struct vm *vm) {
 }
 
 bool vm_fence_wait(struct vm *vm) {
-    return wait_fenced(vm, whole_context, vm_epoch(vm));
+    return !vm->in_steps && wait_fenced(vm, whole_context, vm_epoch(vm));
 }
 
 /* --- until PyTorch returned memory --- */
@@ -400,8 +400,8 @@ void vm_fence_poll_in_turn(struct vm *vm) {
 }
 
 void vm_fence_poll(struct vm *vm, bool may_wait) {
-    if (atomic_exchange(&vm->fence.taken, 1))
-        return; /* another thread looks */
+    if (vm->in_steps || atomic_exchange(&vm->fence.taken, 1))
+        return; /* PyTorch has waited; or another thread looks */
     struct question question = begin_asking(vm->context, vm->capturing);
     bool looked = !question.possible || look_at_fence(vm);
     end_asking(&question);

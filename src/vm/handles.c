@@ -77,7 +77,6 @@ size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
 }
 
 uint64_t vm_handle_create(struct vm *vm, size_t npages) {
-    CUmemAllocationProp properties = vm_properties(vm->device);
     CUmemGenericAllocationHandle handle = 0;
     struct handles *handles = &vm->cache.sizes[extent_size_index(npages)];
     lock_take(&vm->lock);
@@ -86,7 +85,8 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     vm->cache.physical_pages += room ? npages : 0;
     generation_begin(&vm->cache.moves);
     lock_give(&vm->lock);
-    bool created = room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &properties, 0));
+    bool created =
+        room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &vm->properties, 0));
     vm_called(vm);
     lock_take(&vm->lock);
     handles->total -= room && !created;
@@ -105,7 +105,8 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
 static size_t to_release(const struct vm *vm, size_t want, size_t larger) {
     size_t best = EXTENT_SIZES;
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
-        if (!vm->cache.sizes[size].count || extent_npages(size) <= larger)
+        if (!vm->cache.sizes[size].count || !vm_spare_steps(vm, size) ||
+            extent_npages(size) <= larger)
             continue;
         best = size;
         if (extent_npages(size) <= want)

@@ -163,6 +163,7 @@ static void unlist(struct page_table *table, struct page *page) {
     *(page->older ? &page->older->newer : &list->oldest) = page->newer;
     *(page->newer ? &page->newer->older : &list->newest) = page->older;
     table->idle_pages[page->idle] -= page->npages;
+    list->count--;
     page->older = page->newer = NULL;
     page->idle = IDLE_NOT;
 }
@@ -185,6 +186,7 @@ static void append_idle(struct page_table *table, struct page *page, enum page_i
     page->idle_epoch = table->epoch;
     page->idle_ns = table->now_ns;
     table->idle_pages[idle] += page->npages;
+    list->count++;
 }
 
 /* Moves an idle extent to the end of its list, because it was used since it was put there. */
@@ -438,10 +440,6 @@ void page_table_stream_gone(struct page_table *table, uint64_t stream) {
     for (size_t i = 0; i < table->segment_count; i++)
         if (table->segments[i]->stream == stream)
             table->segments[i]->stream = UINT64_MAX;
-}
-
-struct page_segment *page_table_ended(const struct page_table *table) {
-    return table->gone;
 }
 
 void page_table_claim(struct page *page, size_t npages) {

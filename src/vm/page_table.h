@@ -90,6 +90,7 @@ struct page_segment {
 
 struct page_list {
     struct page *oldest, *newest;
+    size_t count;
 };
 
 struct page_table {
@@ -203,7 +204,9 @@ void page_table_stream_gone(struct page_table *table, uint64_t stream);
 
 /* A segment that has ended and has no page left; NULL: none. It is for page_table_remove, at once.
  */
-struct page_segment *page_table_ended(const struct page_table *table);
+static inline struct page_segment *page_table_ended(const struct page_table *table) {
+    return table->gone;
+}
 
 /* So many empty pages are to get an extent: BUSY, until page_table_mapped or page_table_unclaim. */
 void page_table_claim(struct page *page, size_t npages);
@@ -233,6 +236,7 @@ struct victims {
     size_t want;
     uint64_t idle_since_ns;
     bool newest_first;
+    const size_t *at_most; /* extents of each size; NULL: all that there are */
 };
 
 /* Takes at most `room` of them, with which the GPU has finished; they become BUSY and leave their

@@ -6,6 +6,7 @@
 struct choice {
     uint64_t epoch, idle_since_ns; /* only what has been idle since both */
     bool newest_first;
+    const size_t *at_most;
     struct page **out;
     size_t count;
     size_t left; /* pages still wanted */
@@ -30,7 +31,9 @@ static void take_next(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
     choice->taken[size]++;
-    choice->next[size] = ready(choice, choice->newest_first ? page->older : page->newer);
+    bool more = !choice->at_most || choice->taken[size] < choice->at_most[size];
+    choice->next[size] =
+        more ? ready(choice, choice->newest_first ? page->older : page->newer) : NULL;
 }
 
 static bool comes_before(const struct choice *choice, const struct page *a, const struct page *b) {
@@ -100,12 +103,15 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
     struct choice choice = {.epoch = table->fenced_epoch,
                             .idle_since_ns = victims->idle_since_ns,
                             .newest_first = victims->newest_first,
+                            .at_most = victims->at_most,
                             .out = out,
                             .left = victims->want};
     size_t size;
     for (size_t i = 0; i < EXTENT_SIZES; i++) {
         const struct page_list *list = &table->idle[victims->list][i];
-        choice.next[i] = ready(&choice, choice.newest_first ? list->newest : list->oldest);
+        bool any = !choice.at_most || choice.at_most[i];
+        struct page *begin = choice.newest_first ? list->newest : list->oldest;
+        choice.next[i] = any ? ready(&choice, begin) : NULL;
     }
     while (choice.left && choice.count < room && (size = next_size(&choice)) < EXTENT_SIZES) {
         choice.left -= extent_npages(size);

@@ -12,6 +12,8 @@
  *       '-- KEPT or RETURNED, unmapped once the GPU is past it; the handle stays for a moment
  *           in the cache, for the next block, then goes to the driver
  *
+ * In mode flush a step of PyTorch's is LIVE from its mapping to its unmapping, then RETURNED.
+ *
  * LIVE is a page that a block reaches into, or that is its guard (the page right behind it), or
  * pinned by a capture; KEPT lies in PyTorch's cache. Memory is physical in units of extents, which
  * change state as one: one page LIVE, all are. While a thread maps or unmaps an extent without the
@@ -26,10 +28,11 @@
  * not asked: only what it has been found to have finished with before is moved. */
 #pragma once
 
+#include "base/base.h"
+#include "card/reading.h"
 #include "cuda/cuda_api.h"
 
 #include <stdatomic.h>
-#include "card/reading.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +48,7 @@ struct vm_figures {
     uint64_t returned_bytes;  /* of idle_bytes: PyTorch has returned it */
     uint64_t cached_bytes;    /* physical memory cached for the next block */
     uint64_t in_flight_bytes; /* of what is mapped or cached: leaving its place, or to the driver */
+    uint64_t promised_bytes;  /* of what is idle or cached: to handles that PyTorch has made */
     uint64_t physical_bytes;  /* all that the driver has given of the device's */
     uint64_t failed_bytes;    /* of blocks that were refused where PyTorch counts them as allocated
                                   for ever: not those of a range that does not count */
@@ -52,6 +56,7 @@ struct vm_figures {
     uint64_t calls;   /* of the driver for all that, for addresses and for access */
     uint64_t waits;   /* fences that had to wait */
     uint64_t revived; /* segments that came back without the driver */
+    uint64_t reused;  /* steps of PyTorch's that got a piece it had unmapped */
     uint64_t spilled_bytes, may_spill_bytes; /* of mapped_bytes: in host memory; and at most */
     uint64_t spilled_ns;                     /* how long anything was */
 };
@@ -74,6 +79,41 @@ bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 
 /* From our own thread, now and then: idle pages in host memory go back. */
 void vm_spill_decay(struct vm *vm);
+
+/* --- mode flush: the engine without pages (steps.c) --- */
+
+/* Its pieces are the steps of PyTorch's expandable segments, made with such properties. Nothing
+ * below that speaks of blocks is asked of it. NULL: no memory for its books. The device's context
+ * is current. */
+struct vm *vm_open_steps(unsigned device, bool (*capturing)(void),
+                         const CUmemAllocationProp *properties);
+const CUmemAllocationProp *vm_step_properties(const struct vm *vm);
+bool vm_step_fits(uint64_t bytes); /* its books can have pieces of that size */
+
+/* PyTorch makes a handle: one more piece of that size is there that serves nothing else; or the
+ * driver's refusal. PyTorch releases one that is not mapped: one less. */
+CUresult vm_step_promise(struct vm *vm, uint64_t bytes);
+void vm_step_forgo(struct vm *vm, uint64_t bytes);
+
+/* A handle is mapped where vm_attach has just been: a piece is there, and serves that. Or the
+ * driver's refusal, after which vm_detach is due. */
+CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes);
+
+/* The devices get access to steps that are mapped; or the driver's refusal. */
+CUresult vm_step_open(struct vm *vm, uint64_t address, uint64_t bytes);
+
+/* In the place of vm_detach: the piece stays for a moment. False: it is not attached. */
+bool vm_step_unmap(struct vm *vm, uint64_t address, uint64_t bytes);
+
+/* From now on nothing is kept: somebody else is to share a step, or lays memory of his own there.
+ * Whether anything is. */
+void vm_keep_no_steps(struct vm *vm);
+bool vm_keeps_steps(struct vm *vm);
+
+/* The driver's handle at the address, which is mapped. */
+uint64_t vm_step_handle(struct vm *vm, uint64_t address);
+
+/* --- addresses --- */
 
 /* Address space for a segment, for who has asked whether it could be backed; 0: the driver refused.
  * A returned segment of the same size comes back without a call into the driver. bytes is a
@@ -253,7 +293,8 @@ struct vm_figures vm_figures(struct vm *vm);
 /* All that is held and that no live block needs. What is just leaving belongs to it until the
  * driver has it back. */
 static inline uint64_t vm_held_idle_bytes(const struct vm_figures *figures) {
-    return figures->idle_bytes + figures->cached_bytes + figures->in_flight_bytes;
+    uint64_t bytes = figures->idle_bytes + figures->cached_bytes + figures->in_flight_bytes;
+    return minus_u64(bytes, figures->promised_bytes);
 }
 
 /* Another number after each change of what is physical; 0: one is under way. A reading of the card

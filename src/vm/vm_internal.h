@@ -94,22 +94,26 @@ struct vm {
     CUcontext context;
     bool (*capturing)(void);
     double threshold_percent;
-    bool lowvram;     /* it is 0 */
-    bool at_rest;     /* see vm_unmap_at_rest */
-    struct lock lock; /* what follows, up to the fence */
+    bool lowvram;                   /* it is 0 */
+    bool at_rest;                   /* see vm_unmap_at_rest */
+    bool in_steps;                  /* mode flush: steps.c */
+    bool keeps;                     /* ... and what PyTorch unmaps stays for a moment */
+    CUmemAllocationProp properties; /* of all that it makes */
+    struct lock lock;               /* what follows, up to the fence */
     struct page_table table;
     struct handle_cache cache;
     struct host_memory host;
     struct streams streams;
     struct peers peers;
     struct vm_figures figures;
-    size_t in_flight;         /* pages losing their place, or on their way to the driver */
-    uint64_t landed;          /* how often one has arrived */
-    struct bell arrived;      /* a page is BUSY no more, or memory has come back */
-    bool filled;              /* the card has not been roomy for once: it may be so again */
-    size_t opening;           /* pages that must stay because another device is being let in */
-    _Atomic uint64_t changes; /* see vm_changes */
-    _Atomic uint64_t calls;   /* that make, place, open or end memory and reached the driver */
+    size_t in_flight;              /* pages losing their place, or on their way to the driver */
+    uint64_t landed;               /* how often one has arrived */
+    struct bell arrived;           /* a page is BUSY no more, or memory has come back */
+    bool filled;                   /* the card has not been roomy for once: it may be so again */
+    size_t opening;                /* pages that must stay because another device is being let in */
+    _Atomic uint64_t changes;      /* see vm_changes */
+    _Atomic uint64_t calls;        /* that make, place, open or end memory and reached the driver */
+    size_t promised[EXTENT_SIZES]; /* to handles that are not mapped: steps.c */
     struct fence fence;
     struct {
         CUevent event; /* NULL: the driver does not tell of a whole context */
@@ -125,6 +129,12 @@ static inline void vm_set_clock(struct vm *vm, uint64_t now_ns) {
 /* The lock is held. */
 static inline size_t vm_idle_pages(const struct vm *vm) {
     return vm->table.idle_pages[IDLE_KEPT] + vm->table.idle_pages[IDLE_RETURNED];
+}
+
+/* Pieces of that size that are promised to no handle. The lock is held. */
+static inline size_t vm_spare_steps(const struct vm *vm, size_t size) {
+    size_t there = vm->cache.sizes[size].count + vm->table.idle[IDLE_RETURNED][size].count;
+    return minus_u64(there, vm->promised[size]);
 }
 
 static inline void vm_called(struct vm *vm) {
@@ -150,10 +160,20 @@ size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 /* Counts the victims as in flight. The lock is held. */
 void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count);
 
-/* decommit.c. Up to so many idle pages of that list become cached memory: of those that the GPU is
+/* engine.c. One without pages yet, of the device's own memory; NULL: no memory for it. */
+struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void));
+
+/* decommit.c. So many extents at most lose their place, none that is promised unless it is said how
+ * many of each size may go. Returns their pages. */
+size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents);
+
+/* Up to so many idle pages of that list become cached memory: of those that the GPU is
  * known to have finished with; the same after it was asked again. */
 size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want);
 size_t vm_decommit_fenced(struct vm *vm, enum page_idle list, size_t want);
+
+/* True: memory has come back, or is on its way, since vm->landed was `then`. Waits for that. */
+bool vm_more_may_come(struct vm *vm, uint64_t then);
 
 /* A block was refused something: idle memory goes back to the driver, which is asked what it has
  * left. Whether to try the block again; *attempts: at first 0. */

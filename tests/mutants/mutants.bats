@@ -247,10 +247,10 @@ prove_finds() {
 
 @test "cudaMemGetInfo says what the driver says" { caught free_as_driver_says vm/vmm 'virtual handles answer'; }
 @test "a quota library is gone round" { caught interposer_passed govern/mode 'another interposer'; }
-@test "access refused once is refused" { caught access_asked_once vm/cached_handles 'access refused'; }
+@test "access refused once is refused" { caught access_asked_once vm/steps 'access refused'; }
 @test "ranges that PyTorch has freed keep their addresses" { caught addresses_kept govern/alloc_conf 'do not keep them'; }
 @test "an array's tiles are mapped to a handle that the driver does not know" { caught tiles_reach_driver vm/vmm 'virtual handles answer'; }
-@test "what is cached is not free for those who ask" { caught cached_not_free vm/cached_handles 'each call'; }
+@test "what is kept is not free for those who ask" { caught kept_not_free vm/steps 'each call'; }
 @test "what PyTorch rounds up has to be there, too" { caught step_backed_whole vm/vmm 'as many blocks fit'; }
 @test "what PyTorch rounds up is risked again and again" { caught step_risked_again vm/vmm 'as many blocks fit'; }
 @test "the last block is refused for the page behind it" { caught own_behind_kept vm/vmm 'as many blocks fit'; }
@@ -343,17 +343,19 @@ prove_finds() {
 @test "older events go without the blocks that are live then" { caught live_not_carried e2e/whatif 'older ones go'; }
 @test "all blocks are recorded as of one stream" { caught of_one_stream e2e/whatif 'what is cut'; }
 
-# --- released handles that are cached: govern/cached_handles.c ---
+# --- PyTorch's own steps, kept for a moment: vm/steps.c, serve/expandable.c ---
 
-@test "handles of any kind serve a request" { caught properties_ignored vm/cached_handles 'each call'; }
-@test "handles of any size serve a request" { caught size_ignored vm/cached_handles 'each call'; }
-@test "a handle that another process has is cached" { caught shared_forgotten vm/cached_handles 'each call'; }
-@test "handles stay cached though the device was reset" { caught cached_after_reset vm/cached_handles 'each call'; }
-@test "cached handles that do not fit stay" { caught more_than_pytorch_had vm/cached_handles 'each call'; }
-@test "handles are cached above the threshold" { caught cached_above_threshold vm/cached_handles 'not above'; }
-@test "handles stay cached though PyTorch does not want them" { C10DRIVE_PATIENCE_MS=3000 caught cached_stays vm/cached_handles 'does not want'; }
-@test "what a reclaim gives back is cached" { caught reclaim_cached vm/cached_handles 'asked for'; }
-@test "what is cached counts for the block that is being made" { caught cached_still_ahead govern/figures 'a refused page is judged'; }
+@test "memory of any kind lies where steps are kept" { caught properties_ignored vm/steps 'each call'; }
+@test "a kept step serves two handles" { caught promise_untold vm/steps 'each call'; }
+@test "an unmapped step is promised to nobody" { caught step_gone_twice vm/steps 'each call'; }
+@test "a step of another size stays in the way" { caught other_step_in_the_way vm/steps 'each call'; }
+@test "a step that another process has is kept" { caught shared_forgotten vm/steps 'exported'; }
+@test "a step that somebody retains is kept" { caught retained_forgotten vm/steps 'retains'; }
+@test "steps are kept though the device was reset" { caught kept_after_reset vm/steps 'each call'; }
+@test "kept steps that do not fit stay" { caught more_than_pytorch_had vm/steps 'each call'; }
+@test "steps stay though PyTorch does not want them" { C10DRIVE_PATIENCE_MS=3000 caught steps_stay vm/steps 'does not want'; }
+@test "what a reclaim gives back is kept" { caught reclaim_kept vm/steps 'asked for'; }
+@test "what PyTorch has given up counts for the block that is being made" { caught given_up_still_ahead govern/figures 'a refused page is judged'; }
 
 @test "a program that is gone is asked for memory" { caught dead_peer_lives govern/peers 'was killed'; }
 @test "another process of the number is taken for who brings a program back" { caught pid_alone govern/peers 'nobody takes memory'; }

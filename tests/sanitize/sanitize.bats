@@ -111,7 +111,7 @@ small=(--mem 1600MiB)
 @test "flush: expandable segments, forks" {
     eager && VRAMGC_MODE=flush HOST=fork PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True clean "$(four_threads 14)"
 }
-@test "flush: expandable segments, retries and released handles that are cached" {
+@test "flush: expandable segments, retries and steps that are kept" {
     VRAMGC_MODE=flush VRAMGC_THRESHOLD=100 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True clean "$(four_threads 18)" "${small[@]}"
     [ "$(fact handle_reuses)" -gt 0 ]
 }

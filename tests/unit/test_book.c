@@ -152,18 +152,13 @@ static void only_others_memory_is_lent(void **state) {
     assert_int_equal(book_lent(2 * PLACE, &library), BOOK_LENT | BOOK_FOR_STEP);
 }
 
-static void a_cached_handle_is_neither_shared_nor_mapped(void **state) {
+static void a_virtual_handle_knows_its_place(void **state) {
     (void)state;
-    struct book_handle known;
-    make(HANDLE);
-    assert_int_equal(book_cache(HANDLE, &known), BOOK_CACHED_NOW);
-    assert_int_equal(book_cache(HANDLE, &known), BOOK_CACHED_TWICE);
-    book_uncache(HANDLE);
-    book_share(HANDLE);
-    assert_int_equal(book_cache(HANDLE, &known), BOOK_CACHED_NOT);
-    make(OTHER);
-    assert_true(map(PLACE, OTHER));
-    assert_int_equal(book_cache(OTHER, &known), BOOK_CACHED_NOT);
+    const uint64_t virtual = VHANDLE_TAG << 48 | 7;
+    make(virtual);
+    assert_int_equal(book_address_of(virtual), 0);
+    assert_true(map(PLACE, virtual));
+    assert_int_equal(book_address_of(virtual), PLACE);
 }
 
 static void a_range_is_one_engines(void **state) {
@@ -195,7 +190,7 @@ int main(void) {
         cmocka_unit_test_setup(a_refused_unmap_is_put_back, begin),
         cmocka_unit_test_setup(imported_memory_is_learnt_when_it_is_mapped, begin),
         cmocka_unit_test_setup(only_others_memory_is_lent, begin),
-        cmocka_unit_test_setup(a_cached_handle_is_neither_shared_nor_mapped, begin),
+        cmocka_unit_test_setup(a_virtual_handle_knows_its_place, begin),
         cmocka_unit_test_setup(a_range_is_one_engines, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

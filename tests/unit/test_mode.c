@@ -158,6 +158,36 @@ static void automatic_without_a_proof(void **state) {
     expect(&pool, MODE_FLUSH, "PyTorch's version is not known");
 }
 
+/* In mode flush, with a PyTorch that was tried, and where nobody stands between it and the driver.
+ */
+static void steps_are_kept(void **state) {
+    struct mode_facts facts = good(MODE_AUTO);
+    (void)state;
+    assert_false(mode_choose(&facts).keeps_steps); /* compact */
+    facts.proof = PROOF_NONE;
+    assert_true(mode_choose(&facts).keeps_steps);
+    assert_true(
+        mode_choose(&(struct mode_facts){
+                        .wish = MODE_FLUSH, .torch = "", .alloc_conf = "", .interposer = ""})
+            .keeps_steps);
+    facts.torch = "";
+    assert_false(mode_choose(&facts).keeps_steps);
+    facts.torch = "2.99.0";
+    assert_false(mode_choose(&facts).keeps_steps);
+    facts.torch = "2.15.0";
+    facts.wsl = true;
+    assert_false(mode_choose(&facts).keeps_steps);
+    facts.wsl = false;
+    facts.addresses_limited = true;
+    assert_false(mode_choose(&facts).keeps_steps);
+    facts.addresses_limited = false;
+    facts.interposer = "libvgpu.so";
+    assert_false(mode_choose(&facts).keeps_steps);
+    facts.interposer = "";
+    facts.wish = MODE_OBSERVE;
+    assert_false(mode_choose(&facts).keeps_steps);
+}
+
 static void the_drivers_own_number(void **state) {
     struct mode_facts facts = good(MODE_AUTO);
     (void)state;
@@ -244,6 +274,7 @@ int main(void) {
         cmocka_unit_test(automatic_where_all_is_known),
         cmocka_unit_test(automatic_where_something_is_not),
         cmocka_unit_test(automatic_without_a_proof),
+        cmocka_unit_test(steps_are_kept),
         cmocka_unit_test(the_drivers_own_number),
         cmocka_unit_test(one_device_of_two),
         cmocka_unit_test(newer_than_what_was_tried),

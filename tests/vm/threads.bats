@@ -24,6 +24,8 @@ holds() {
 # bats test_tags=random
 @test "further devices are let in, and ranges grow and go" { holds attachments large-attachments; }
 # bats test_tags=random
+@test "mode flush: steps are made, mapped and unmapped" { holds steps; }
+# bats test_tags=random
 @test "streams come and go" { holds streams; }
 # bats test_tags=random
 @test "the whole context is asked: blocks, streams and captures come and go" { WHOLE=whole holds blocks streams captures; }

@@ -1,7 +1,8 @@
 /* threads.c: the page engine under many threads, or one alone (alone.c), on the small driver of
  * fake_driver.c. The device has the pages that the threads need at most and two more: a block that
  * is refused is an error. usage: threads SECONDS [blocks | large | lowvram | captures | attachments
- * | large-attachments | streams | a case of alone.c] [whole: its driver tells of the whole context]
+ * | large-attachments | steps | streams | a case of alone.c] [whole: its driver tells of the whole
+ * context]
  */
 #include "threads.h"
 
@@ -137,6 +138,43 @@ static void *attacher(void *argument) {
     return NULL;
 }
 
+/* PyTorch's allocator in mode flush: it makes all steps that it needs, maps them where it has room,
+ * and unmaps some. What it has made must be there when it is mapped, whatever others give back. */
+static void *stepper(void *argument) {
+    enum { STEP_PAGES = 2, STEPS = SEGMENT_PAGES / STEP_PAGES };
+    const uint64_t range_bytes = SEGMENT_PAGES * PAGE_BYTES;
+    CUdeviceptr range;
+    seed = (unsigned)seed_from((uintptr_t)argument);
+    fake_reserve(&range, range_bytes, 0, 0, 0);
+    MUST(vm_range_add(test.vm, range, range_bytes, true));
+    while (!atomic_load(&test.stop)) {
+        size_t pages = below(3) ? STEP_PAGES : 1, count = 1 + below(STEPS), made = 0;
+        uint64_t bytes = pages * PAGE_BYTES;
+        for (; made < count; made++)
+            MUST(vm_step_promise(test.vm, bytes) == CUDA_SUCCESS);
+        size_t mapped = below(10) ? count : below((unsigned)count);
+        for (size_t i = 0; i < mapped; i++)
+            MUST(vm_attach(test.vm, range + i * bytes, bytes) &&
+                 vm_step_map(test.vm, range + i * bytes, bytes) == CUDA_SUCCESS);
+        MUST(!mapped || vm_step_open(test.vm, range, mapped * bytes) == CUDA_SUCCESS);
+        work_on(range, mapped * pages);
+        for (size_t i = 0; i < mapped; i++)
+            MUST(vm_step_unmap(test.vm, range + i * bytes, bytes));
+        for (size_t i = 0; i < made; i++)
+            vm_step_forgo(test.vm, bytes);
+        if (below(20))
+            continue;
+        MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED);
+        while (!(range = vm_range_revive(test.vm, range_bytes))) {
+            fake_reserve(&range, range_bytes, 0, 0, 0);
+            if (vm_range_add(test.vm, range, range_bytes, true))
+                break;
+        }
+    }
+    MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED);
+    return NULL;
+}
+
 /* Other devices are let in while blocks come and go. */
 static void *opener(void *argument) {
     enum { OTHERS = 8 };
@@ -240,7 +278,10 @@ int main(int count, char **arguments) {
     fake.boast = boasts ? BOAST : 1;
     test.segment_pages = large ? LARGE_SEGMENT_PAGES : SEGMENT_PAGES;
     double threshold = alone ? alone->threshold_percent : strcmp(name, "lowvram") ? 100 : 0;
-    test.vm = vm_open(0, is_capturing, threshold);
+    bool steps = !strcmp(name, "steps");
+    CUmemAllocationProp properties = vm_properties(0);
+    test.vm =
+        steps ? vm_open_steps(0, is_capturing, &properties) : vm_open(0, is_capturing, threshold);
     MUST(test.vm);
     if (count > 3 && !strcmp(arguments[3], "whole")) {
         fake_install_context_event();
@@ -252,11 +293,12 @@ int main(int count, char **arguments) {
         run(seconds,
             captures      ? small_worker
             : attachments ? attacher
+            : steps       ? stepper
                           : worker,
-            captures      ? capturer
-            : attachments ? opener
-            : streams     ? streamer
-                          : giver);
+            captures               ? capturer
+            : attachments || steps ? opener
+            : streams              ? streamer
+                                   : giver);
     check_end();
     return 0;
 }

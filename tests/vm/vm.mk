@@ -27,7 +27,7 @@ $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so: tests/vm/vmm_calls.c tests/v
 $(VMM_CALLS)/vmm_calls: tests/vm/vmm_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
-$(VMM_CALLS)/cached_handles: tests/vm/cached_handles.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
+$(VMM_CALLS)/steps_calls: tests/vm/steps_calls.c $(VMM_CALLS)/libc10.so $(VMM_CALLS)/libc10_cuda.so $(HOOK)/check.o $(HOOK_DRIVER)
 	@$(CC) $(VMM_CFLAGS) -Wl,--no-as-needed -o $@ $^ -Wl,-rpath,'$$ORIGIN' -lpthread
 
 # The engine alone, under the sanitizers, and with the mutants (tests/mutants/mutants.mk).
@@ -48,7 +48,7 @@ $(foreach s,tsan asan plain,$(eval $(call VM_RULE,$(s),,,src)))
 $(eval $(call VM_RULE,mutants,$(MUTANTS)/stamp,$(MUTANTS_CPPFLAGS),$(MUTANTS)))
 
 .PHONY: vm-tools vm-check vm-deep vm-night vm-python soak
-vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/cached_handles $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/steps_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive
 
 check-build: vm-tools
 

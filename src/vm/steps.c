@@ -1,0 +1,225 @@
+/* steps.c: mode flush: the engine without pages. Its pieces are the steps that PyTorch makes, maps
+ * and unmaps by itself; they are there from cuMemMap to cuMemUnmap, whatever blocks do. Afterwards
+ * each stays where it is for a moment, returned, for PyTorch mostly maps the same addresses next.
+ * It must do nothing that PyTorch's own expandable segments do not do; nor ask the GPU: PyTorch
+ * has waited for all that used a step before it unmaps it.
+ *
+ * Each handle that is not mapped is promised a piece of its size, cached or returned, which does
+ * not go back to the driver: so a request is refused where the driver refuses PyTorch alone, and
+ * not when it is mapped. */
+#include "vm/vm_internal.h"
+
+struct vm *vm_open_steps(unsigned device, bool (*capturing)(void),
+                         const CUmemAllocationProp *properties) {
+    CUcontext context = NULL;
+    struct vm *vm = real_current_context(&context) ? vm_new(device, context, capturing) : NULL;
+    if (!vm)
+        return NULL;
+    vm->properties = *properties;
+    vm->in_steps = vm->keeps = true;
+    vm->table.fenced_epoch = UINT64_MAX;
+    return vm;
+}
+
+const CUmemAllocationProp *vm_step_properties(const struct vm *vm) {
+    return &vm->properties;
+}
+
+bool vm_step_fits(uint64_t bytes) {
+    return extent_within(bytes / PAGE_BYTES) == bytes / PAGE_BYTES;
+}
+
+/* --- handles --- */
+
+static bool promise_spare(struct vm *vm, size_t size) {
+    lock_take(&vm->lock);
+    bool spare = vm_spare_steps(vm, size) > 0;
+    vm->promised[size] += spare;
+    vm->figures.reused += spare;
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    return spare;
+}
+
+/* More is never held than PyTorch had: pieces of another size go back first. */
+static bool promise_new(struct vm *vm, size_t npages, size_t size) {
+    vm_reclaim_fenced(vm, npages * PAGE_BYTES);
+    uint64_t handle = vm_handle_create(vm, npages);
+    if (!handle)
+        return false;
+    lock_take(&vm->lock);
+    vm_set_clock(vm, clock_ns());
+    vm_cache_put(vm, handle, npages);
+    vm->promised[size]++;
+    lock_give(&vm->lock);
+    return true;
+}
+
+CUresult vm_step_promise(struct vm *vm, uint64_t bytes) {
+    size_t npages = bytes / PAGE_BYTES, size = extent_size_index(npages);
+    if (LIKELY(promise_spare(vm, size)))
+        return CUDA_SUCCESS;
+    CUstreamCaptureMode before = capture_mode_relax();
+    bool promised = false, more = true;
+    vm_refusal_forget();
+    while (!promised && more) {
+        uint64_t then = vm_read(vm, &vm->landed);
+        promised = promise_spare(vm, size) || promise_new(vm, npages, size);
+        more = !promised && vm_lacks_memory() && vm_more_may_come(vm, then);
+    }
+    capture_mode_set(before);
+    return promised ? CUDA_SUCCESS : vm_refusal();
+}
+
+void vm_step_forgo(struct vm *vm, uint64_t bytes) {
+    lock_take(&vm->lock);
+    vm->promised[extent_size_index(bytes / PAGE_BYTES)]--;
+    lock_give(&vm->lock);
+}
+
+/* --- mapping --- */
+
+/* Another thread may be about to give pieces back: of those the promised ones arrive here. */
+static uint64_t take_piece(struct vm *vm, size_t npages) {
+    size_t had, at_most[EXTENT_SIZES] = {0};
+    const struct victims victims = {IDLE_RETURNED, npages, UINT64_MAX, true, at_most};
+    at_most[extent_size_index(npages)] = 1;
+    for (;;) {
+        lock_take(&vm->lock);
+        unsigned rings = bell_rings(&vm->arrived);
+        uint64_t handle = vm_cache_take(vm, npages, npages, &had);
+        bool coming = vm->in_flight > 0;
+        lock_give(&vm->lock);
+        if (handle || (!vm_decommit_batch(vm, &victims, 1) && !coming))
+            return handle ? handle : vm_handle_create(vm, npages);
+        if (coming)
+            bell_wait(&vm->arrived, rings);
+    }
+}
+
+/* Which of them lie in the way: pieces of another size, as where a range had another pool's. None
+ * is in use. The lock is held. */
+static size_t in_the_way(struct vm *vm, struct page *page, size_t npages, struct page **list) {
+    size_t count = 0;
+    for (size_t i = 0; i < npages; i++) {
+        struct page *lead = page_lead(&page[i]);
+        bool taken = page[i].state == PAGE_MAPPED && count < BATCH;
+        if (taken && page_table_try_victim(&vm->table, lead))
+            list[count++] = lead;
+    }
+    vm_victims_picked(vm, list, count);
+    return count;
+}
+
+/* What becomes of the pages of a step: a piece is there, or they are BUSY and get one. */
+enum place { PLACE_THERE, PLACE_EMPTY, PLACE_BUSY };
+
+static enum place look_at_place(struct page *page, size_t npages) {
+    if (page->state == PAGE_MAPPED && page->npages == npages)
+        return PLACE_THERE;
+    for (size_t i = 0; i < npages; i++)
+        if (page[i].state != PAGE_EMPTY)
+            return PLACE_BUSY;
+    return PLACE_EMPTY;
+}
+
+/* The lock is held, and given for a moment where another thread has a page. */
+static bool claim_place(struct vm *vm, struct page *page, size_t npages) {
+    struct page *list[BATCH];
+    enum place place;
+    while ((place = look_at_place(page, npages)) == PLACE_BUSY) {
+        unsigned rings = bell_rings(&vm->arrived);
+        size_t count = in_the_way(vm, page, npages, list);
+        lock_give(&vm->lock);
+        if (count)
+            vm_unmap(vm, list, count);
+        else
+            bell_wait(&vm->arrived, rings);
+        lock_take(&vm->lock);
+    }
+    if (place == PLACE_EMPTY)
+        page_table_claim(page, npages);
+    return place == PLACE_EMPTY;
+}
+
+static bool fill_place(struct vm *vm, struct page *page, size_t npages) {
+    uint64_t handle = take_piece(vm, npages);
+    bool filled =
+        handle && vm_granted(REAL(cuMemMap)(page_address(page), npages * PAGE_BYTES, 0, handle, 0));
+    vm_called(vm);
+    lock_take(&vm->lock);
+    if (filled)
+        page_table_mapped(&vm->table, page, handle);
+    else
+        page_table_unclaim(&vm->table, page);
+    if (handle && !filled)
+        vm_cache_put(vm, handle, npages);
+    vm->figures.maps += filled ? npages : 0;
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
+    return filled;
+}
+
+/* From here on the pages are in use, so that no other thread takes them. */
+CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
+    size_t npages = bytes / PAGE_BYTES;
+    vm_refusal_forget();
+    CUstreamCaptureMode before = capture_mode_relax();
+    lock_take(&vm->lock);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    size_t first = page_table_first(segment, address);
+    bool filled = true;
+    if (claim_place(vm, &segment->pages[first], npages)) {
+        page_table_mark_live(&vm->table, segment, first, npages);
+        lock_give(&vm->lock);
+        filled = fill_place(vm, &segment->pages[first], npages);
+        lock_take(&vm->lock);
+    } else {
+        page_table_mark_live(&vm->table, segment, first, npages);
+    }
+    vm->promised[extent_size_index(npages)] -= filled;
+    lock_give(&vm->lock);
+    capture_mode_set(before);
+    return filled ? CUDA_SUCCESS : vm_refusal();
+}
+
+CUresult vm_step_open(struct vm *vm, uint64_t address, uint64_t bytes) {
+    vm_refusal_forget();
+    lock_take(&vm->lock);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    lock_give(&vm->lock);
+    size_t first = page_table_first(segment, address);
+    return vm_set_access(vm, segment, first, bytes / PAGE_BYTES) ? CUDA_SUCCESS : vm_refusal();
+}
+
+/* Its handle is promised a piece again, until it is released. */
+bool vm_step_unmap(struct vm *vm, uint64_t address, uint64_t bytes) {
+    lock_take(&vm->lock);
+    vm->promised[extent_size_index(bytes / PAGE_BYTES)]++; /* first: nobody else takes it */
+    lock_give(&vm->lock);
+    bool unmapped = vm_detach(vm, address, bytes);
+    if (!unmapped)
+        vm_step_forgo(vm, bytes);
+    return unmapped;
+}
+
+/* --- not kept --- */
+
+bool vm_keeps_steps(struct vm *vm) {
+    return vm->keeps;
+}
+
+void vm_keep_no_steps(struct vm *vm) {
+    vm->keeps = false;
+    vm_reclaim_now(vm, UINT64_MAX);
+}
+
+uint64_t vm_step_handle(struct vm *vm, uint64_t address) {
+    lock_take(&vm->lock);
+    struct page_segment *segment = page_table_lookup(&vm->table, address);
+    uint64_t handle =
+        segment ? page_lead(&segment->pages[page_table_first(segment, address)])->handle : 0;
+    lock_give(&vm->lock);
+    return handle;
+}
