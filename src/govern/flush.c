@@ -217,6 +217,8 @@ void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
         .releasable_bytes = device_releasable_bytes(device),
         .asked = asked || library || asker,
     };
+    if (reading.asked)
+        give_back_steps();
     reading.pool_idle_bytes =
         reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
     struct vm *vm = device_vm(device);
