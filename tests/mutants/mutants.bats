@@ -354,6 +354,7 @@ prove_finds() {
 @test "steps are kept though the device was reset" { caught kept_after_reset vm/steps 'each call'; }
 @test "kept steps that do not fit stay" { caught more_than_pytorch_had vm/steps 'each call'; }
 @test "steps stay though PyTorch does not want them" { C10DRIVE_PATIENCE_MS=3000 caught steps_stay vm/steps 'does not want'; }
+@test "kept steps stay though somebody asks for memory" { C10DRIVE_PATIENCE_MS=3000 caught kept_though_asked vm/steps 'somebody asks'; }
 @test "what a reclaim gives back is kept" { caught reclaim_kept vm/steps 'asked for'; }
 @test "what PyTorch has given up counts for the block that is being made" { caught given_up_still_ahead govern/figures 'a refused page is judged'; }
 

@@ -58,6 +58,10 @@ storm() {
     flushes 'alloc a 90MiB; free a; empty_cache; await vramgc.held_bytes == 2MiB; _exit 0'
 }
 
+@test "what is kept goes at once when somebody asks for memory" {
+    VRAMGC_COOLDOWN=60s flushes 'alloc a 90MiB; free a; empty_cache; expect vramgc.held_bytes == 102MiB; reclaim; await vramgc.held_bytes == 2MiB; _exit 0'
+}
+
 @test "PyTorch's own retry finds what it has just given up" {
     VRAMGC_COOLDOWN=60s VRAMGC_THRESHOLD=100 flushes 'alloc a 300MiB; free a; alloc b 300MiB stream=1; fill b 2; verify b 2;
         expect num_alloc_retries == 1; expect num_ooms == 0; _exit 0'
