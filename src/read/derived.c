@@ -142,7 +142,7 @@ static struct division divide(const struct vramgc_device *device,
 
 /* A sample from before the first reading knows of no others, not even of the driver. */
 uint64_t others_least(const struct vramgc_device *device) {
-    uint64_t least = 0;
+    uint64_t least = others_of(&device->stats);
     for (size_t i = 0; i < device->sample_count; i++)
         if (!least || (device->samples[i].others_bytes && device->samples[i].others_bytes < least))
             least = device->samples[i].others_bytes;

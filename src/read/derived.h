@@ -80,7 +80,7 @@ struct division {
  * point with most held, or that of the end where the device was not read in time. */
 struct division division_at_peak(const struct vramgc_device *device);
 
-/* The least that others and the driver had at any of its samples. */
+/* The least that others and the driver had at any of its samples, or have now. */
 uint64_t others_least(const struct vramgc_device *device);
 
 /* At the end, or now. */

@@ -134,6 +134,9 @@ static void the_least_of_others_is_of_a_reading(void **state) {
     assert_int_equal(others_least(&device), 4 * MIB);
     device.samples[2].others_bytes = 0;
     assert_int_equal(others_least(&device), 9 * MIB);
+    device.stats.used_bytes.current = 12 * MIB; /* no reading told of others */
+    device.stats.held_bytes.current = 7 * MIB;
+    assert_int_equal(others_least(&device), 5 * MIB);
 }
 
 static void averages_are_of_the_work(void **state) {
