@@ -68,7 +68,7 @@ CUresult vm_step_promise(struct vm *vm, uint64_t bytes) {
         more = !promised && vm_lacks_memory() && vm_more_may_come(vm, then);
     }
     capture_mode_set(before);
-    return promised ? CUDA_SUCCESS : vm_refusal();
+    return promised ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }
 
 void vm_step_forgo(struct vm *vm, uint64_t bytes) {
@@ -181,7 +181,7 @@ CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
     vm->promised[extent_size_index(npages)] -= filled;
     lock_give(&vm->lock);
     capture_mode_set(before);
-    return filled ? CUDA_SUCCESS : vm_refusal();
+    return filled ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }
 
 CUresult vm_step_open(struct vm *vm, uint64_t address, uint64_t bytes) {
@@ -190,7 +190,8 @@ CUresult vm_step_open(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     lock_give(&vm->lock);
     size_t first = page_table_first(segment, address);
-    return vm_set_access(vm, segment, first, bytes / PAGE_BYTES) ? CUDA_SUCCESS : vm_refusal();
+    return vm_set_access(vm, segment, first, bytes / PAGE_BYTES) ? CUDA_SUCCESS
+                                                                 : (CUresult)vm_refusal();
 }
 
 /* Its handle is promised a piece again, until it is released. */

@@ -97,7 +97,7 @@ struct vm {
     bool lowvram;                   /* it is 0 */
     bool at_rest;                   /* see vm_unmap_at_rest */
     bool in_steps;                  /* mode flush: steps.c */
-    bool keeps;                     /* ... and what PyTorch unmaps stays for a moment */
+    atomic_bool keeps;              /* ... and what PyTorch unmaps stays for a moment */
     CUmemAllocationProp properties; /* of all that it makes */
     struct lock lock;               /* what follows, up to the fence */
     struct page_table table;

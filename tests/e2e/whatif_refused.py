@@ -14,12 +14,12 @@ def main():
     kept, first = take(50), take(300)
     del first
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        runtime = next(line.split()[-1] for line in maps if "libcudart.so" in line)
+        runtime = next(line.split(None, 5)[5].strip() for line in maps if "libcudart.so" in line)
     assert ctypes.CDLL(runtime).cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(600 * MIB)) == 0
     try:
         take(300)
     except torch.OutOfMemoryError:
-        print("refused")
+        print("out of memory, as it is to be")
     take(20)
     del kept
 
