@@ -16,7 +16,8 @@ struct vm *vm_open_steps(unsigned device, bool (*capturing)(void),
     if (!vm)
         return NULL;
     vm->properties = *properties;
-    vm->in_steps = vm->keeps = true;
+    vm->in_steps = true;
+    vm->keeps = true;
     vm->table.fenced_epoch = UINT64_MAX;
     return vm;
 }
