@@ -39,11 +39,13 @@ uint64_t process_start_ticks(uint64_t pid) {
     return ended ? 0 : stat.start_ticks;
 }
 
-bool process_descends(uint64_t pid, uint64_t ancestor) {
+bool process_descends(uint64_t pid, const uint64_t *ancestors, size_t count) {
     enum { MOST_PARENTS = 64 };
-    for (int i = 0; i < MOST_PARENTS && pid > 1 && pid != ancestor; i++)
-        pid = process_stat(pid).parent;
-    return pid == ancestor;
+    for (int i = 0; i < MOST_PARENTS && pid > 1; i++, pid = process_stat(pid).parent)
+        for (size_t j = 0; j < count; j++)
+            if (pid == ancestors[j])
+                return true;
+    return false;
 }
 
 uint64_t process_key(uint64_t pid) {

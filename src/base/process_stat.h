@@ -22,8 +22,8 @@ struct process_stat process_stat(uint64_t pid);
  * for a main thread that ended before the others). */
 uint64_t process_start_ticks(uint64_t pid);
 
-/* True: it is that process, or was started by it or by one of those that it started. */
-bool process_descends(uint64_t pid, uint64_t ancestor);
+/* True: it is one of these processes, or was started by one, or by one of those that it started. */
+bool process_descends(uint64_t pid, const uint64_t *ancestors, size_t count);
 
 /* The process in one word, its id and the lower half of its start: together no other process has
  * them, also when the id is given to one. 0: there is none. */

@@ -56,13 +56,14 @@ static void tell_process(pid_t pid, bool below) {
 static size_t doctor_processes(pid_t ancestor) {
     static pid_t told[MOST_TOLD];
     static size_t count;
+    const uint64_t of = (uint64_t)ancestor;
     DIR *list = opendir("/proc");
     for (struct dirent *entry; list && count < MOST_TOLD && (entry = readdir(list));) {
         pid_t pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0;
         bool known = pid == 0;
         for (size_t i = 0; i < count; i++)
             known = known || told[i] == pid;
-        if (known || (ancestor && !process_descends((uint64_t)pid, (uint64_t)ancestor)) ||
+        if (known || (ancestor && !process_descends((uint64_t)pid, &of, 1)) ||
             !running_is_stranger((uint64_t)pid))
             continue;
         told[count++] = pid;

@@ -82,10 +82,7 @@ static void find_of_run(void) {
 
 /* One of those that were named, or started by one. */
 static bool is_named_or_below(uint64_t pid) {
-    bool is_one = self.pid_count == 0;
-    for (size_t i = 0; i < self.pid_count; i++)
-        is_one = is_one || process_descends(pid, self.pids[i]);
-    return is_one;
+    return self.pid_count == 0 || process_descends(pid, self.pids, self.pid_count);
 }
 
 static void find_running(void) {
