@@ -134,23 +134,8 @@ static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
             extent->npages > 1 || extent->page >= block->segment->pages + block->own_end
                 ? vm_take_new(vm, extent->npages)
                 : vm_find_page(vm, block->missing);
-    bool filled = extent->handle &&
-                  vm_granted(REAL(cuMemMap)(page_address(extent->page), extent->npages * PAGE_BYTES,
-                                            0, vm_real_handle(extent->handle), 0));
-    vm_called(vm);
-    lock_take(&vm->lock);
-    if (filled) {
-        page_table_mapped(&vm->table, extent->page, extent->handle);
-        vm->figures.maps += extent->npages;
-        block->missing -= extent->npages;
-    } else {
-        page_table_unclaim(&vm->table, extent->page);
-        if (extent->handle)
-            vm_cache_put(vm, extent->handle, extent->npages);
-    }
-    vm_changed(vm);
-    lock_give(&vm->lock);
-    bell_ring(&vm->arrived);
+    bool filled = vm_map_claimed(vm, extent->page, extent->npages, extent->handle);
+    block->missing -= filled ? extent->npages : 0;
     if (!filled)
         vm_spill_return(vm);
     return filled;

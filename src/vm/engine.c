@@ -89,7 +89,7 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.returned_bytes = vm->table.idle_pages[IDLE_RETURNED] * PAGE_BYTES;
     figures.cached_bytes = vm->cache.cached_pages * PAGE_BYTES;
     figures.in_flight_bytes = vm->in_flight * PAGE_BYTES;
-    for (size_t size = 0; size < EXTENT_SIZES; size++)
+    for (size_t size = 0; vm->in_steps && size < EXTENT_SIZES; size++)
         figures.promised_bytes += vm->promised[size] * extent_npages(size) * PAGE_BYTES;
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;

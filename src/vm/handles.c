@@ -164,6 +164,27 @@ size_t vm_cache_decay(struct vm *vm, size_t want) {
     return released;
 }
 
+/* --- extents get a place --- */
+
+bool vm_map_claimed(struct vm *vm, struct page *page, size_t npages, uint64_t handle) {
+    bool mapped = handle && vm_granted(REAL(cuMemMap)(page_address(page), npages * PAGE_BYTES, 0,
+                                                      vm_real_handle(handle), 0));
+    vm_called(vm);
+    lock_take(&vm->lock);
+    if (mapped) {
+        page_table_mapped(&vm->table, page, handle);
+        vm->figures.maps += npages;
+    } else {
+        page_table_unclaim(&vm->table, page);
+        if (handle)
+            vm_cache_put(vm, handle, npages);
+    }
+    vm_changed(vm);
+    lock_give(&vm->lock);
+    bell_ring(&vm->arrived);
+    return mapped;
+}
+
 /* --- extents lose their place --- */
 
 /* By address: what lies side by side is unmapped by one call. */

@@ -143,25 +143,6 @@ static bool claim_place(struct vm *vm, struct page *page, size_t npages) {
     return place == PLACE_EMPTY;
 }
 
-static bool fill_place(struct vm *vm, struct page *page, size_t npages) {
-    uint64_t handle = take_piece(vm, npages);
-    bool filled =
-        handle && vm_granted(REAL(cuMemMap)(page_address(page), npages * PAGE_BYTES, 0, handle, 0));
-    vm_called(vm);
-    lock_take(&vm->lock);
-    if (filled)
-        page_table_mapped(&vm->table, page, handle);
-    else
-        page_table_unclaim(&vm->table, page);
-    if (handle && !filled)
-        vm_cache_put(vm, handle, npages);
-    vm->figures.maps += filled ? npages : 0;
-    vm_changed(vm);
-    lock_give(&vm->lock);
-    bell_ring(&vm->arrived);
-    return filled;
-}
-
 /* From here on the pages are in use, so that no other thread takes them. */
 CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
     size_t npages = bytes / PAGE_BYTES;
@@ -170,17 +151,13 @@ CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
     lock_take(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     size_t first = page_table_first(segment, address);
-    bool filled = true;
-    if (claim_place(vm, &segment->pages[first], npages)) {
-        page_table_mark_live(&vm->table, segment, first, npages);
-        lock_give(&vm->lock);
-        filled = fill_place(vm, &segment->pages[first], npages);
-        lock_take(&vm->lock);
-    } else {
-        page_table_mark_live(&vm->table, segment, first, npages);
-    }
-    vm->promised[extent_size_index(npages)] -= filled;
+    bool empty = claim_place(vm, &segment->pages[first], npages);
+    page_table_mark_live(&vm->table, segment, first, npages);
     lock_give(&vm->lock);
+    bool filled =
+        !empty || vm_map_claimed(vm, &segment->pages[first], npages, take_piece(vm, npages));
+    if (filled)
+        vm_step_forgo(vm, bytes);
     capture_mode_set(before);
     return filled ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }

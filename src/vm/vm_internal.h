@@ -153,7 +153,11 @@ static inline void vm_changed(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->changes, 1, memory_order_release);
 }
 
-/* handles.c. Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
+/* handles.c. Claimed pages get that memory, 0: there is none. False: they are empty again, and the
+ * memory is cached. */
+bool vm_map_claimed(struct vm *vm, struct page *page, size_t npages, uint64_t handle);
+
+/* Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
  * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 
