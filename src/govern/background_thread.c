@@ -226,8 +226,8 @@ static void *decay_thread(void *unused) {
 static void start_decay(void) {
     self.decays = own_thread_start(decay_thread);
     for (unsigned i = 0; !self.decays && i < VRAMGC_MAX_DEVICES; i++)
-        if (device_if_ready(i) && device_steps(device_if_ready(i)))
-            vm_keep_no_steps(device_steps(device_if_ready(i)));
+        if (device_steps_at(i))
+            vm_keep_no_steps(device_steps_at(i));
 }
 
 static void look_at_devices(uint64_t now) {

@@ -128,11 +128,9 @@ static bool must_not_flush(void *context) {
 
 /* What PyTorch had unmapped by itself just before goes with the rest. */
 static void give_back_steps(void) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *steps = device_if_ready(i) ? device_steps(device_if_ready(i)) : NULL;
-        if (steps)
-            vm_reclaim_fenced(steps, UINT64_MAX);
-    }
+    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        if (device_steps_at(i))
+            vm_reclaim_fenced(device_steps_at(i), UINT64_MAX);
 }
 
 /* Has PyTorch empty its cache, through Python. False: nothing was done. */

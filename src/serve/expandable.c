@@ -177,6 +177,10 @@ static struct vm *engine_for(struct device *device, const CUmemAllocationProp *p
     return vm;
 }
 
+static bool is_of_steps(const struct vm *vm, unsigned device) {
+    return vm && vm == device_steps_at(device);
+}
+
 static void keep_no_steps(struct vm *steps, unsigned device) {
     vm_keep_no_steps(steps);
     device_account_pages(device_if_ready(device));
@@ -207,11 +211,10 @@ bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || bytes % PAGE_BYTES ||
         !recording_is_on())
         return false;
-    struct device *device = device_at((unsigned)properties->location.id);
-    struct vm *vm = engine_for(device, properties);
-    bool steps = vm && vm == device_steps(device);
-    return vm && has_books(vm, (unsigned)properties->location.id) &&
-           (!steps || is_one_of(vm, bytes, properties));
+    unsigned device = (unsigned)properties->location.id;
+    struct vm *vm = engine_for(device_at(device), properties);
+    return vm && has_books(vm, device) &&
+           (!is_of_steps(vm, device) || is_one_of(vm, bytes, properties));
 }
 
 static CUmemGenericAllocationHandle new_handle(unsigned kind) {
@@ -256,7 +259,7 @@ static bool keeps(struct vm *steps) {
 /* Its handle is released. */
 static void give_up_step(unsigned index, uint64_t bytes) {
     struct device *device = device_if_ready(index);
-    struct vm *steps = device ? device_steps(device) : NULL;
+    struct vm *steps = device_steps_at(index);
     if (!steps)
         return;
     vm_step_forgo(steps, bytes);
@@ -297,9 +300,7 @@ CUresult vhandle_export(void) {
 
 uint64_t vhandle_real(uint64_t handle) {
     struct book_handle known;
-    bool found = recording_is_on() && book_find(handle, &known);
-    struct device *device = found ? device_if_ready(known.device) : NULL;
-    struct vm *steps = device ? device_steps(device) : NULL;
+    struct vm *steps = book_find(handle, &known) ? device_steps_at(known.device) : NULL;
     uint64_t address = steps ? book_address_of(handle) : 0;
     if (!address)
         return 0;
@@ -326,10 +327,6 @@ enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t 
 }
 
 /* --- mappings --- */
-
-static bool is_of_steps(const struct vm *vm, unsigned device) {
-    return vm && vm == device_steps(device_if_ready(device));
-}
 
 static bool detach(struct vm *vm, bool steps, uint64_t address, uint64_t bytes,
                    uint64_t step_bytes) {
@@ -400,7 +397,8 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
         uint64_t released_bytes = vmm_unmap_commit(&unmapping);
         for (uint64_t at = 0; steps && at < released_bytes; at += first.bytes)
             give_up_step(first.device, first.bytes);
-        decay_note_given_up(device_if_ready(first.device));
+        if (!steps) /* else with the handle */
+            decay_note_given_up(device_if_ready(first.device));
         *result = CUDA_SUCCESS;
     } else {
         vmm_unmap_abort(&unmapping);
@@ -449,7 +447,7 @@ bool vhandle_retain(CUmemGenericAllocationHandle *handle, uint64_t address, CUre
     struct book_mapping mapping;
     if (!recording_is_on() || !handle || !book_mapping_at(address, &mapping))
         return false;
-    struct vm *steps = device_steps(device_if_ready(mapping.device));
+    struct vm *steps = device_steps_at(mapping.device);
     *result = CUDA_SUCCESS;
     if (steps) {
         keep_no_steps(steps, mapping.device);

@@ -161,6 +161,10 @@ static inline struct vm *device_vm_at(unsigned index) {
     struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
     return device ? device_vm(device) : NULL;
 }
+static inline struct vm *device_steps_at(unsigned index) {
+    struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
+    return device ? device_steps(device) : NULL;
+}
 static inline struct vm *device_engine_at(unsigned index) {
     struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
     return device ? device_engine(device) : NULL;
