@@ -64,8 +64,7 @@ static const struct version *find_version(const char *text, char *path, size_t c
 }
 
 static void read_in(const char *folder, const char *name, char *out, size_t capacity) {
-    char path[PATH_CAPACITY];
-    struct text where = TEXT_IN(path);
+    TEXT_OVER(where, path, PATH_CAPACITY);
     text_format(&where, "%s/%s", folder, name);
     file_read_start(path, out, capacity);
 }

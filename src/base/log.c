@@ -34,8 +34,7 @@ void log_open(enum option_log level, const char *file) {
     atomic_store(&self.level, (int)level);
     if (!*file)
         return;
-    char path[512];
-    struct text text = TEXT_IN(path);
+    TEXT_OVER(text, path, 512);
     text_add_pattern(&text, file);
     /* A pipe that no program reads yet must not hold up the program. */
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY;
@@ -125,8 +124,7 @@ void log_write(enum option_log level, atomic_uint *count, uint64_t ns, const cha
     if (number > MESSAGES_OF_ONE_KIND && level != LOG_DEBUG)
         return;
     int saved_errno = errno, cancel = cancel_disable(); /* the caller may hold a lock */
-    char line[LINE_BYTES];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, LINE_BYTES);
     va_list arguments;
     add_start(&text, level, ns == LOG_NOW ? clock_ns() - self.opened_ns : ns);
     va_start(arguments, format);

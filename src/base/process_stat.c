@@ -118,8 +118,7 @@ void program_say(struct text *out, const struct program_words *program, size_t l
 }
 
 static void read_folder(uint64_t pid, char *out, size_t capacity) {
-    char path[48];
-    struct text text = TEXT_IN(path);
+    TEXT_OVER(text, path, 48);
     text_format(&text, "/proc/%llu/cwd", (unsigned long long)pid);
     ssize_t length = readlink(path, out, capacity - 1);
     out[length > 0 ? length : 0] = 0;

@@ -58,8 +58,7 @@ void driver_version_say_both(struct text *text, int cuda_version, const char *ve
 
 void proof_key(const void *uuid, int version, unsigned engine, struct proof_key *key) {
     const unsigned char *bytes = uuid;
-    char name[PROOF_CARD_BYTES];
-    struct text card = TEXT_IN(name);
+    TEXT_OVER(card, name, PROOF_CARD_BYTES);
     text_add(&card, "GPU");
     for (unsigned i = 0; i < 16; i++)
         text_format(&card, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
@@ -114,8 +113,7 @@ static bool read_head(const char *path, char *head, size_t capacity) {
 
 /* True: a line of the head is "name value". */
 static bool says(const char *head, const char *name, const char *value) {
-    char line[PROOF_DRIVER_BYTES + 32];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, PROOF_DRIVER_BYTES + 32);
     text_format(&text, "\n%s %s\n", name, value);
     return strstr(head, line) != NULL;
 }

@@ -2,9 +2,11 @@
  * What does not fit is cut; the text always ends with a zero byte. No pointer may be NULL. */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct text {
     char *data;
@@ -12,8 +14,20 @@ struct text {
     size_t length;
 };
 
-/* A text over an array variable. */
+/* A text over an array variable; the second declares that, too. */
 #define TEXT_IN(array) text_in((array), sizeof(array))
+#define TEXT_OVER(name, array, bytes)                                                              \
+    char array[bytes];                                                                             \
+    struct text name = TEXT_IN(array)
+
+/* Writes into the array what its function's arguments from `format` on make. */
+#define FORMAT_ARGUMENTS(array, format)                                                            \
+    do {                                                                                           \
+        va_list arguments;                                                                         \
+        va_start(arguments, format);                                                               \
+        vsnprintf(array, sizeof(array), format, arguments);                                        \
+        va_end(arguments);                                                                         \
+    } while (0)
 
 struct text text_in(char *data, size_t capacity);
 void text_add(struct text *text, const char *string);

@@ -116,8 +116,7 @@ static void write_last(const struct sides *sides, const struct vramgc_device *a,
     struct last_moment x = last_moment_of(a, sides->a->state == PROCESS_RUNNING),
                        y = last_moment_of(b, sides->b->state == PROCESS_RUNNING);
     const char *between = strcmp(x.name, y.name) != 0 ? " / " : "";
-    char label[48];
-    struct text text = TEXT_IN(label);
+    TEXT_OVER(text, label, 48);
     text_format(&text, "held, %s%s%s", x.name, between, *between ? y.name : "");
     write_change(sides, label, UNIT_BYTES, x.stats->held_bytes.current,
                  y.stats->held_bytes.current);
@@ -189,8 +188,7 @@ static void write_function(const struct sides *sides, size_t index,
     while (form + 1 < NAME_FORMS &&
            (is_doubled(sides->a, index, site, form) || is_doubled(sides->b, index, site, form)))
         form++;
-    char label[sizeof(struct who_name) + 2];
-    struct text text = TEXT_IN(label);
+    TEXT_OVER(text, label, sizeof(struct who_name) + 2);
     text_format(&text, "  %s", name_in(site, form).text);
     bool is_long = columns_of_bytes(label, text.length) > LABEL_COLUMNS;
     if (is_long)
@@ -313,8 +311,7 @@ static void write_command(FILE *out, const struct stats_file *side) {
 
 static void write_outcome(FILE *out, const char *name, const struct stats_file *side) {
     struct verdict verdict = verdict_of_side(side);
-    char sentences[sizeof verdict.what + sizeof verdict.cause + 1];
-    struct text text = TEXT_IN(sentences);
+    TEXT_OVER(text, sentences, sizeof verdict.what + sizeof verdict.cause + 1);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
     summary_line(out, "%s  %s", name, side->path);
     write_command(out, side);

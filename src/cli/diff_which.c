@@ -40,8 +40,7 @@ static bool write_less(const struct sides *sides, bool of_b) {
                             *other = of_b ? sides->a : sides->b;
     const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
     struct figure failure = show_failure(record);
-    char line[400];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, 400);
     double blocks = blocks_of(record), blocks_of_other = blocks_of(other);
     bool less = blocks < much_less * blocks_of_other;
     if (!less && (!*failure.text || *show_failure(other).text))
@@ -140,8 +139,7 @@ static void write_card_sizes(const struct sides *sides, size_t index) {
 /* Of different work it would mislead. */
 void diff_which(const struct sides *sides) {
     size_t index = card_to_tell(sides);
-    char line[400];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, 400);
     bool less = write_less(sides, false);
     less = write_less(sides, true) || less;
     if (!less)

@@ -174,8 +174,7 @@ static void tell_oom(const struct stats_file *record) {
 /* It could not begin. */
 static void tell_context(const struct stats_file *record) {
     for (size_t i = 0; i < record->refusal_count; i++) {
-        char words[320];
-        struct text text = TEXT_IN(words);
+        TEXT_OVER(text, words, 320);
         struct oom oom = oom_of(record, record->refusals[i]);
         struct facts facts;
         if (!oom.of_context)

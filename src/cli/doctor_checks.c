@@ -19,7 +19,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +34,7 @@ static struct {
 void finding(enum mark mark, const char *about, const char *format, ...) {
     static const char *const words[] = {"ok", "note", "WRONG"};
     char line[1024], heading[64];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
+    FORMAT_ARGUMENTS(line, format);
     clean_text(line, sizeof line);
     snprintf(heading, sizeof heading, "%-6s %-11s ", words[mark], about);
     FILE *out = self.held ? self.held : stdout;
@@ -167,8 +163,7 @@ static void check_settings(void) {
                 getenv("VRAMGC_MODE") ? getenv("VRAMGC_MODE") : "auto");
     if (options.mode == MODE_OFF)
         finding(MARK_WRONG, "settings", "VRAMGC_MODE is off: the library does nothing");
-    char words[160];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 160);
     const struct vramgc_limits limits = {options.headroom, options.cap};
     if (shared_card_say_limits(&text, &limits))
         finding(MARK_NOTE, "limits", "%s", words);
@@ -231,8 +226,7 @@ static void tell_card(const char *about, const struct prove_card *card) {
     enum proof_state state = proof.state;
     const char *park = park_objection(proof.park);
     struct options options;
-    char driver[64];
-    struct text text = TEXT_IN(driver);
+    TEXT_OVER(text, driver, 64);
     driver_version_say_both(&text, card->key.cuda_version, card->key.version);
     finding(state == PROOF_PASSED ? MARK_OK : MARK_NOTE, about, "%s%s, driver %s; %s", card->name,
             card->simulated ? ", simulated" : "", driver, proofs[state]);

@@ -97,8 +97,7 @@ void help_on(const struct command *command) {
             write_flag(flag);
     puts("\nOf the command:");
     write_flags(flags, settings);
-    char names[1024];
-    struct text text = TEXT_IN(names);
+    TEXT_OVER(text, names, 1024);
     for (const struct flag *flag = settings; flag < flags + count; flag++)
         if (!settings_is_often_set(flag->name))
             text_format(&text, "%s--%s", text.length ? ", " : "", flag->name);

@@ -36,8 +36,7 @@ static struct figure show_result(struct stats_file *record) {
 /* As wide as the terminal, where that is not too narrow for it; all of it where there is none. */
 static void write_program(const struct vramgc_file *file, int before) {
     enum { LEAST = 18 };
-    char line[PROGRAM_BYTES];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, PROGRAM_BYTES);
     program_describe(file, &text);
     int room = terminal_of(stdout).columns - before;
     size_t columns = (size_t)(room > LEAST ? room : LEAST);

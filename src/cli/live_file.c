@@ -169,8 +169,7 @@ static bool take_limit(const char *typed, struct vramgc_limits *limits) {
 
 /* A name may fit another program than was meant, and what is live stays until it is freed. */
 static void tell_limits(const struct vramgc_file *file) {
-    char words[PROGRAM_BYTES + 256];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, PROGRAM_BYTES + 256);
     program_describe(file, &text);
     text_format(&text, " (%llu): ", (unsigned long long)file->pid);
     if (!shared_card_say_limits(&text, &file->limits))

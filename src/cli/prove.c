@@ -58,8 +58,7 @@ static void show_progress(const char *asked, const struct result *done) {
 static void write_check(const char *name, const char *asked, const struct result *done) {
     static const char *const outcomes[] = {"passed", "FAILED", "left out",
                                            "not offered by this driver"};
-    char line[SAID_BYTES + 64];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, SAID_BYTES + 64);
     if (!done) {
         text_format(&text, "  %s", name);
         summary_wrapped_at(stdout, ROW_INDENT, line, asked);
@@ -176,8 +175,7 @@ static bool each_line(const char *path, struct told *told) {
 }
 
 static void say_result(const struct told *told) {
-    char line[160];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, 160);
     text_format(&text, "%zu of %zu tests passed%s.", told->passed, told->passed + told->failed,
                 told->is_passed ? "" : ": this card does not support mode compact");
     if (told->left_out)

@@ -239,8 +239,7 @@ static void add_keys(const struct screen *screen, struct text *text) {
 }
 
 static void draw_bottom(const struct screen *screen) {
-    char line[PAGE_WIDEST + 1];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, PAGE_WIDEST + 1);
     top_end_words(&screen->end, (size_t)COLS - 1, &text);
     if (text.length > 0)
         ;

@@ -292,8 +292,7 @@ static void add_jobs(struct text *text, const struct recording *recording) {
 }
 
 static void write_heading(const struct stats_file *record, const struct recording *recording) {
-    char line[PROGRAM_BYTES];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, PROGRAM_BYTES);
     program_name(record->file, &text);
     printf("%s\n", line);
     text = (struct text)TEXT_IN(line);
@@ -313,8 +312,7 @@ static void write_heading(const struct stats_file *record, const struct recordin
 /* A cell for each --card: the answer, and by how much. */
 static void write_cards(const struct whatif_row *row) {
     for (size_t i = 0; i < request.card_count; i++) {
-        char cell[48];
-        struct text text = TEXT_IN(cell);
+        TEXT_OVER(text, cell, 48);
         bool fits = row->card_bytes <= request.cards[i];
         uint64_t by =
             fits ? request.cards[i] - row->card_bytes : row->card_bytes - request.cards[i];

@@ -141,8 +141,7 @@ void errors_throw_out_of_memory(const char *message) {
 /* As out of memory, after which programs go on, only where nothing else can be raised: a block
  * without pages must never be handed out. */
 void errors_throw_cuda(int code) {
-    char message[80];
-    struct text text = TEXT_IN(message);
+    TEXT_OVER(text, message, 80);
     if (self.check)
         self.check(code, "vramgc", "allocate", 0, false, NULL);
     text_add(&text, "CUDA error: ");

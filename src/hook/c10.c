@@ -28,8 +28,7 @@ static inline unsigned index_of_c10(uint64_t device) {
  * counted in PyTorch for ever, so this is the last resort. This file is compiled so that exceptions
  * can pass. */
 static void throw_out_of_memory(int64_t bytes) {
-    char message[160];
-    struct text text = TEXT_IN(message);
+    TEXT_OVER(text, message, 160);
     text_add(&text, "CUDA out of memory. Tried to allocate ");
     text_add_bytes(&text, (uint64_t)bytes);
     text_add(&text, " (vramgc: no physical page is left for this block)");

@@ -71,8 +71,7 @@ static bool purge_jemalloc(uint64_t until_ns) {
     if (mallctl("arenas.narenas", &count, &bytes, NULL, 0) != 0)
         return true;
     for (unsigned i = 0; i < count; i++) {
-        char name[32];
-        struct text text = TEXT_IN(name);
+        TEXT_OVER(text, name, 32);
         text_format(&text, "arena.%u.purge", i);
         mallctl(name, NULL, NULL, NULL, 0);
         if (clock_ns() > until_ns && i + 1 < count)

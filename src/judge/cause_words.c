@@ -75,8 +75,7 @@ void cause_say_sum(struct text *text, const struct oom *oom) {
 /* ---- who has the card ---- */
 
 static void add_largest_process(struct facts *facts, const struct oom *oom) {
-    char words[120];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 120);
     const struct vramgc_neighbour *neighbour = &oom->device->neighbours.list[0];
     if (!oom->sum.neighbour_count)
         text_add(&text, "not known by name");
@@ -226,8 +225,7 @@ static size_t lacking_at_most(const struct oom *told, uint64_t *bytes) {
 static void add_spill(struct facts *facts, const struct oom *oom) {
     uint64_t bytes = oom->lacking_bytes, allowed = 0, most = 0;
     const char *setting = stats_file_setting(oom->record, "spill");
-    char words[32];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 32);
     if (setting)
         parse_size(setting, &allowed);
     if (!bytes || (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
@@ -254,8 +252,7 @@ static void add_backward(struct facts *facts, const struct oom *oom) {
 
 static void add_growth(struct facts *facts, const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
-    char words[320];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 320);
     growth_say(&text, file, oom->device, &oom->growth);
     fact_word(facts, "growth", words);
     add_backward(facts, oom);
@@ -310,8 +307,7 @@ static void add_whatif(struct facts *facts, const struct oom *oom) {
 }
 
 void facts_of_oom(struct facts *facts, const struct oom *oom) {
-    char words[120];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 120);
     facts_begin(facts, 1u << oom->cause);
     facts_of_program(facts, oom->record);
     webui_say_pins_less(&text, oom->record->file);

@@ -197,8 +197,7 @@ void facts_of_idle(struct facts *facts, const struct tally *tally, bool pool_tol
     bool never = tally->reclaimed_bytes <= 0 && below_threshold(tally);
     bool some = much_at_last(tally) || (never && idle_at_last(tally) >= VERDICT_IDLE_BYTES / 2);
     bool full = was_full_at_last(tally);
-    char percent[16];
-    struct text text = TEXT_IN(percent);
+    TEXT_OVER(text, percent, 16);
     text_format(&text, "%.4g", threshold_of(tally->highest_in));
     facts_begin(facts, IDLE);
     facts_of_program(facts, tally->highest_in);
@@ -395,8 +394,7 @@ static void add_reclaims(struct facts *facts, const struct tally *tally) {
 }
 
 static void add_giver(struct facts *facts, const struct stats_file *record) {
-    char words[200];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 200);
     shared_card_say_giver(&text, record->file);
     fact_word(facts, "got", words);
 }
@@ -408,8 +406,7 @@ static void add_short_peak(struct facts *facts, const struct vramgc_device *devi
     const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */
     struct derived used = derived_figure(DERIVED_utilisation_peak_percent, device);
     struct short_peak peak = short_peak_of(device, record->elapsed_ns);
-    char words[200];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 200);
     if (!peak.stands_alone || !used.known || used.value < nearly_full_percent)
         return;
     const struct vramgc_site *site = who_works_at_peak(record->file, device, &peak);
@@ -437,8 +434,7 @@ static void add_uncached(struct facts *facts, const struct vramgc_file *file) {
 }
 
 void facts_of_run(struct facts *facts, const struct tally *tally) {
-    char words[60];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 60);
     facts_begin(facts, RUN);
     fact_if(facts, tally->impossible, IMPOSSIBLE);
     fact_if(facts, is_warned(tally), WARNED);

@@ -2,7 +2,6 @@
 #include "prove/check.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 enum form check_form;
@@ -11,16 +10,6 @@ bool *check_unmap_waits;
 
 enum outcome check_refused(struct text *said, const char *call, CUresult result) {
     text_format(said, "%s%s: %s", said->length ? "; " : "", call, driver_error_name(result));
-    return CHECK_FAILED;
-}
-
-enum outcome check_failed(struct text *said, const char *format, ...) {
-    char line[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    text_add(said, line);
     return CHECK_FAILED;
 }
 

@@ -63,8 +63,6 @@ CUresult work_for(CUstream stream, unsigned milliseconds);
 
 /* For a check: gives up with the reason. */
 enum outcome check_refused(struct text *said, const char *call, CUresult result);
-enum outcome check_failed(struct text *said, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* Numbers of two pages are unlike, and so are the bytes around a border. */
 void check_number(unsigned char *bytes, size_t count, unsigned first);
@@ -92,7 +90,7 @@ enum outcome check_patterns(struct text *said);
 #define EXPECT(condition, ...)                                                                     \
     do {                                                                                           \
         if (!(condition))                                                                          \
-            return check_failed(said, __VA_ARGS__);                                                \
+            return text_format(said, __VA_ARGS__), CHECK_FAILED;                                   \
     } while (0)
 
 /* Pages in a row, each a handle of its own, and open to the device. */

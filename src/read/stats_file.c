@@ -364,8 +364,7 @@ void program_name(const struct vramgc_file *file, struct text *out) {
 }
 
 bool program_is_called(const struct vramgc_file *file, const char *name) {
-    char words[PROGRAM_BYTES];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, PROGRAM_BYTES);
     struct program_words program = program_of(file);
     program_name(file, &text);
     const char *script = words + (text.length - program_name_length(&program));

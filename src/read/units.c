@@ -3,7 +3,6 @@
 #include "base/base.h"
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -23,10 +22,7 @@ uint64_t to_u64(double value) {
 
 struct figure show_words(const char *format, ...) {
     struct figure figure;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(figure.text, sizeof figure.text, format, arguments);
-    va_end(arguments);
+    FORMAT_ARGUMENTS(figure.text, format);
     return figure;
 }
 

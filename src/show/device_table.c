@@ -121,8 +121,7 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
     enum { COLUMNS = 24 }; /* with what is before as wide as the longest other label */
     for (uint64_t i = 1; i < file->library_count; i++) {
         const char *name = library_name(file, i);
-        char label[sizeof table->rows[0].label];
-        struct text text = TEXT_IN(label);
+        TEXT_OVER(text, label, sizeof table->rows[0].label);
         if (!name || !library_shows(device, i) || !last[i].peak) /* it may have come later */
             continue;
         text_add(&text, "of it: ");
@@ -229,8 +228,7 @@ void device_say_refused(struct text *text, const struct stats_file *record, size
 
 static void write_refused(FILE *out, const struct stats_file *record, size_t index, bool all) {
     const struct vramgc_device_stats *s = &record->file->devices[index].stats;
-    char line[REFUSED_WORDS];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, REFUSED_WORDS);
     device_say_refused(&text, record, index);
     if (all || s->refusals || s->ooms)
         summary_line(out, "%s", line);

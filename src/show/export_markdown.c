@@ -68,8 +68,7 @@ static void markdown_cells(FILE *out, const struct device_table *table, const ch
 
 static void markdown_device(FILE *out, const struct stats_file *record, size_t index) {
     const struct vramgc_device *device = &record->file->devices[index];
-    char line[REFUSED_WORDS];
-    struct text refused = TEXT_IN(line);
+    TEXT_OVER(refused, line, REFUSED_WORDS);
     struct device_table table;
     device_rows(record, index, &table);
     fprintf(out, "\n| GPU %zu, ", index);
@@ -140,8 +139,7 @@ static void write_page(FILE *out, const struct records *records) {
 
 void export_markdown(FILE *out, const struct records *records) {
     struct verdict verdict = verdict_of(records->list, records->count);
-    char words[sizeof verdict];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, sizeof verdict);
     verdict_write(&text, &verdict);
     fputs("**vramgc:** ", out);
     markdown_text(out, words);

@@ -70,8 +70,7 @@ static void page_js(const struct page *page) {
 
 /* By the words of `vramgc list`, without what it was told; the whole command is further down. */
 static void page_heading(const struct page *page) {
-    char words[PROGRAM_BYTES];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, PROGRAM_BYTES);
     program_name(page->told->file, &text);
     html_text(page->out, *page->told->file->command_line ? words : page->told->path);
     if (page->count > 1)

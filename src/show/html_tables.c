@@ -6,10 +6,10 @@
 #include "judge/cause.h"
 #include "judge/who.h"
 #include "base/base.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,10 +55,7 @@ void html_element(FILE *out, const char *name, const char *text) {
 __attribute__((format(printf, 3, 4))) static void html_format(FILE *out, const char *name,
                                                               const char *format, ...) {
     char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    FORMAT_ARGUMENTS(text, format);
     html_element(out, name, text);
 }
 
@@ -266,8 +263,7 @@ static void html_reclaims(FILE *out, const struct stats_file *record, size_t num
     for (size_t i = first_shown(&table, record->action_count); i < record->action_count; i++) {
         const struct vramgc_action *a = record->actions[i];
         bool lasted = minus_u64(a->until_ns, a->time_ns) > SECOND_NS;
-        char why[80];
-        struct text text = TEXT_IN(why);
+        TEXT_OVER(text, why, 80);
         text_add(&text, known(stats_file_reason_name(a->reason)));
         if (*a->asker_name)
             text_format(&text, ": to %s%s", a->asker_name, asker_pid(a).text);

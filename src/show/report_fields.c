@@ -187,8 +187,7 @@ static struct figure show_capability(const struct vramgc_device *device) {
 }
 
 static void verdict_words(struct emit *emit, const struct verdict *verdict) {
-    char words[sizeof *verdict];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, sizeof *verdict);
     verdict_write(&text, verdict);
     emit_text(emit, "text", "in words", words);
 }

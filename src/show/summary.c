@@ -81,8 +81,7 @@ static void summary_title(FILE *out, const struct launch_facts *launch,
 }
 
 static void write_process_line(FILE *out, const struct stats_file *record, const char *end) {
-    char right[96];
-    struct text text = TEXT_IN(right);
+    TEXT_OVER(text, right, 96);
     text_format(&text, "pid %llu   %s", (unsigned long long)record->file->pid, end);
     write_edges(out, record->file->command_line, right);
 }
@@ -104,8 +103,7 @@ static void write_only_process(FILE *out, const struct stats_file *record,
 }
 
 static void write_process_row(FILE *out, const struct stats_file *record) {
-    char right[96];
-    struct text text = TEXT_IN(right);
+    TEXT_OVER(text, right, 96);
     struct figure held = show_bytes(to_u64(stats_file_held_peak(record)));
     text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
                 summary_end(record).text);
@@ -177,8 +175,7 @@ void host_words(struct text *text, const struct stats_file *record) {
 }
 
 static void write_host_block(FILE *out, const struct stats_file *record) {
-    char line[HOST_WORDS];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, HOST_WORDS);
     host_words(&text, record);
     if (!text.length)
         return;
@@ -330,8 +327,7 @@ static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
 
 /* Both are often longer than a line. */
 static void write_alloc_conf(FILE *out, const struct vramgc_file *file) {
-    char line[sizeof file->alloc_conf + sizeof file->alloc_conf_why];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, sizeof file->alloc_conf + sizeof file->alloc_conf_why);
     text_format(&text, "allocator: %s", file->alloc_conf);
     summary_wrapped(out, "PyTorch", line);
     text = TEXT_IN(line);
@@ -340,8 +336,7 @@ static void write_alloc_conf(FILE *out, const struct vramgc_file *file) {
 }
 
 static void write_mode(FILE *out, const struct vramgc_file *file) {
-    char line[sizeof file->mode + sizeof file->mode_why + 2];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, sizeof file->mode + sizeof file->mode_why + 2);
     text_format(&text, "%s: %s", file->mode, file->mode_why);
     if (*file->mode)
         summary_wrapped(out, "mode", line);
@@ -413,8 +408,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     bool all = style->most_rows == SIZE_MAX;
     if (style->only_verdict || count == 0) {
         *verdict.sum = *verdict.most = *verdict.note = 0;
-        char line[sizeof verdict];
-        struct text text = TEXT_IN(line);
+        TEXT_OVER(text, line, sizeof verdict);
         verdict_write(&text, &verdict);
         summary_wrapped_at(out, sizeof "vramgc:", "vramgc:", line);
         return;

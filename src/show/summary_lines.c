@@ -1,8 +1,8 @@
 /* summary_lines.c: see summary_lines.h. It must not cut a character of several bytes, and ask
  * nothing of the terminal that waits for an answer. */
 #include "show/summary_lines.h"
+#include "base/text.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,10 +52,7 @@ size_t columns_of_bytes(const char *text, size_t length) {
 
 void summary_line(FILE *out, const char *format, ...) {
     char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
+    FORMAT_ARGUMENTS(line, format);
     size_t before = strspn(line, "\n"); /* an empty line, which takes no columns */
     size_t width = bytes_of_columns(line + before, SUMMARY_WIDTH);
     fprintf(out, "%.*s\n", (int)(before + width), line);

@@ -178,8 +178,7 @@ static void say_idle(struct page *page, int columns, const struct running_proces
 
 /* How much others gave, and how much is left to them. */
 static void say_sharing(struct page *page, int columns, const struct vramgc_file *file) {
-    char words[200];
-    struct text limits = TEXT_IN(words);
+    TEXT_OVER(limits, words, 200);
     if (shared_card_say_limits(&limits, &file->limits))
         page_say(page, columns, "%s", words);
     struct text giver = TEXT_IN(words);
@@ -271,8 +270,7 @@ static void write_ram(struct page *page, const struct vramgc_file *file, int col
 /* So many lines whatever it does: else those below would jump. */
 static void write_usual(struct page *page, const struct top_view *view, const struct card_row *row,
                         int columns) {
-    char words[200];
-    struct text text = TEXT_IN(words);
+    TEXT_OVER(text, words, 200);
     say_usual(&text, row->process->record->file);
     if (view->whole)
         page_say(page, columns, "%s", words);

@@ -5,7 +5,6 @@
 #include "base/base.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +36,7 @@ struct page_line *page_add_line(struct page *page, enum page_style style) {
 
 void page_add(struct page *page, enum page_style style, const char *format, ...) {
     struct page_line *line = page_add_line(page, style);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line->text, sizeof line->text, format, arguments);
-    va_end(arguments);
+    FORMAT_ARGUMENTS(line->text, format);
 }
 
 void page_pad(struct text *text, const char *word, size_t columns) {
@@ -86,10 +82,7 @@ void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, co
 
 void page_say(struct page *page, int columns, const char *format, ...) {
     char words[PATH_MAX + 64];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
-    va_end(arguments);
+    FORMAT_ARGUMENTS(words, format);
     page_add_wrapped(page, PAGE_PLAIN, 0, words, columns);
 }
 
@@ -166,8 +159,7 @@ static size_t shown_bytes(const char *whole, size_t columns) {
 static size_t most_alike(const struct running *running, const char *whole, size_t columns) {
     size_t most = 0, shown = shown_bytes(whole, columns);
     for (size_t i = 0; i < running->count; i++) {
-        char other[PROGRAM_BYTES];
-        struct text text = TEXT_IN(other);
+        TEXT_OVER(text, other, PROGRAM_BYTES);
         program_describe(running->list[i].record->file, &text);
         size_t same = same_bytes(whole, other);
         if (same < shown || shown_bytes(other, columns) != shown || (!whole[same] && !other[same]))

@@ -242,8 +242,7 @@ static void top_others(struct page *page, const struct card *card, struct adding
                        int columns) {
     for (size_t i = 0; i < card->other_count; i++) {
         const struct card_other *other = &card->others[i];
-        char name[80];
-        struct text text = TEXT_IN(name);
+        TEXT_OVER(text, name, 80);
         text_add(&text, other->name);
         if (other->pid)
             text_format(&text, ", pid %llu", (unsigned long long)other->pid);
@@ -399,8 +398,7 @@ static void top_event_lines(struct page *page, const struct top_view *view, int 
                         : "%9s  %-9s  WHAT WAS RETURNED OR FOUND NO ROOM, NEWEST FIRST",
                  "PID", "AGO");
     for (size_t i = 0; i < count; i++) {
-        char what[120];
-        struct text text = TEXT_IN(what);
+        TEXT_OVER(text, what, 120);
         if (events[i].action)
             top_action(&text, events[i].action, narrow);
         else
@@ -435,8 +433,7 @@ static void write_strangers(struct page *page, const struct top_view *view, int 
 /* ---- all ---- */
 
 static void say_none(struct page *page, const struct top_view *view, int columns) {
-    char line[PAGE_WIDEST];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, PAGE_WIDEST);
     if (*view->filter)
         text_format(&text, "No program under vramgc matches \"%s\".", view->filter);
     else

@@ -90,8 +90,7 @@ static void say_host_refusal(struct text *text, const struct vramgc_refusal *r) 
 }
 
 static void write_noted(enum option_log level, const struct noted *noted) {
-    char line[320];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, 320);
     if (noted->count == 0)
         return;
     if (noted->latest.cause == VRAMGC_CAUSE_HOST)
@@ -153,8 +152,7 @@ static void log_as_sdnext(const struct vramgc_action *action, uint64_t total_byt
         [VRAMGC_REASON_LOWVRAM] = "lowvram", [VRAMGC_REASON_REQUEST] = "request",
         [VRAMGC_REASON_REFUSED] = "refused", [VRAMGC_REASON_PEER] = "peer",
     };
-    char line[400];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, 400);
     text_add(&text, "GC:");
     add_gib(&text, "current", action->after_bytes);
     add_gib(&text, "prev", bytes_before(action));

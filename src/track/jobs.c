@@ -107,8 +107,7 @@ static void add_since(struct text *text, const struct vramgc_job *job, uint64_t 
 }
 
 static void say_job(const struct vramgc_job *job, uint64_t before) {
-    char line[200];
-    struct text text = TEXT_IN(line);
+    TEXT_OVER(text, line, 200);
     if (job->device)
         text_format(&text, "gpu%u ", (unsigned)job->device);
     text_format(&text, "job %llu  ", (unsigned long long)job->number);

@@ -68,8 +68,7 @@ static void begin_half(struct vramgc_recording *file, size_t which) {
 }
 
 void recorder_open(void) {
-    char path[2048 + 16];
-    struct text text = TEXT_IN(path);
+    TEXT_OVER(text, path, 2048 + 16);
     text_format(&text, "%s.blocks", store_path());
     struct vramgc_recording *file = *store_path() ? map_file(path) : NULL;
     if (!file)
