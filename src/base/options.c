@@ -258,9 +258,9 @@ static void add_choice_word(struct text *text, const char *words, int index) {
 
 static void add_seconds(struct text *text, uint64_t ns) {
     if (ns % SECOND_NS == 0)
-        text_format(text, "%llus", (unsigned long long)(ns / SECOND_NS));
+        text_format(text, "%lus", (ns / SECOND_NS));
     else
-        text_format(text, "%lluus", (unsigned long long)(ns / 1000));
+        text_format(text, "%luus", (ns / 1000));
 }
 
 void option_show(const struct option_info *info, const struct options *options, char *out,
@@ -284,7 +284,7 @@ void option_show(const struct option_info *info, const struct options *options, 
             break;
         }
         bool small = info->type != COUNT && number > 0 && number < LEAST_BARE_BYTES;
-        text_format(&text, "%llu%s", (unsigned long long)number, small ? "B" : "");
+        text_format(&text, "%lu%s", number, small ? "B" : "");
         break;
     }
     case DURATION:

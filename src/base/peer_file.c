@@ -49,8 +49,7 @@ static bool find_path(char *path, size_t capacity) {
         stat("/proc/self/ns/pid", &ids))
         return false;
     struct text text = text_in(path, capacity);
-    text_format(&text, "%s/peers2-%s-%llu", folder, machine.nodename,
-                (unsigned long long)ids.st_ino);
+    text_format(&text, "%s/peers2-%s-%lu", folder, machine.nodename, ids.st_ino);
     return text.length + 1 < capacity;
 }
 

@@ -16,7 +16,7 @@ struct process_stat process_stat(uint64_t pid) {
     char path[48], line[1024];
     struct text text = TEXT_IN(path);
     struct process_stat stat = {0};
-    text_format(&text, "/proc/%llu/stat", (unsigned long long)pid);
+    text_format(&text, "/proc/%lu/stat", pid);
     file_read_start(path, line, sizeof line);
     const char *name = strchr(line, '('), *p = strrchr(line, ')');
     if (name && p > name) {
@@ -119,7 +119,7 @@ void program_say(struct text *out, const struct program_words *program, size_t l
 
 static void read_folder(uint64_t pid, char *out, size_t capacity) {
     TEXT_OVER(text, path, 48);
-    text_format(&text, "/proc/%llu/cwd", (unsigned long long)pid);
+    text_format(&text, "/proc/%lu/cwd", pid);
     ssize_t length = readlink(path, out, capacity - 1);
     out[length > 0 ? length : 0] = 0;
 }
@@ -127,7 +127,7 @@ static void read_folder(uint64_t pid, char *out, size_t capacity) {
 void program_of_process(uint64_t pid, char *name, size_t capacity) {
     char path[48], words[1024], folder[512];
     struct text text = TEXT_IN(path), out = text_in(name, capacity);
-    text_format(&text, "/proc/%llu/cmdline", (unsigned long long)pid);
+    text_format(&text, "/proc/%lu/cmdline", pid);
     size_t length = file_read_start(path, words, sizeof words);
     for (size_t i = 0; i + 1 < length; i++)
         words[i] = words[i] ? words[i] : ' ';

@@ -50,9 +50,9 @@ void text_add_decimal(struct text *text, double value, unsigned decimals) {
         value = -value;
     }
     uint64_t scaled = (uint64_t)(value * (double)scale + 0.5);
-    text_format(text, "%llu", (unsigned long long)(scaled / scale));
+    text_format(text, "%lu", (scaled / scale));
     if (scale > 1)
-        text_format(text, ".%0*llu", (int)decimals, (unsigned long long)(scaled % scale));
+        text_format(text, ".%0*lu", (int)decimals, (scaled % scale));
 }
 
 /* Three digits or four of a unit: its number, and the step of its last digit. */
@@ -81,11 +81,9 @@ double text_bytes_shown(uint64_t bytes, double *step_bytes) {
 
 static void add_long_duration(struct text *text, uint64_t seconds) {
     if (seconds >= 3600)
-        text_format(text, "%llu h %02llu m", (unsigned long long)(seconds / 3600),
-                    (unsigned long long)(seconds / 60 % 60));
+        text_format(text, "%lu h %02lu m", (seconds / 3600), (seconds / 60 % 60));
     else
-        text_format(text, "%llu m %02llu s", (unsigned long long)(seconds / 60),
-                    (unsigned long long)(seconds % 60));
+        text_format(text, "%lu m %02lu s", (seconds / 60), (seconds % 60));
 }
 
 void text_add_duration(struct text *text, uint64_t ns) {

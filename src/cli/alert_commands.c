@@ -112,7 +112,7 @@ __attribute__((format(printf, 2, 3))) static void set_alert_variable(struct slot
 }
 
 static void add_number(struct slot *slot, const char *name, uint64_t value) {
-    set_alert_variable(slot, "VRAMGC_ALERT_%s=%llu", name, (unsigned long long)value);
+    set_alert_variable(slot, "VRAMGC_ALERT_%s=%lu", name, value);
 }
 
 static void add_card_variables(struct slot *slot, const struct alert *alert) {

@@ -152,23 +152,22 @@ static void tell_record(const struct stats_file *record) {
         calls += file->hooks[i].calls;
         seen += file->hooks[i].calls > 0;
     }
-    finding(
-        MARK_OK, "seen", "process %llu: %llu calls of %llu CUDA functions; PyTorch %s, mode %s: %s",
-        (unsigned long long)file->pid, (unsigned long long)calls, (unsigned long long)seen,
-        *file->torch_version ? file->torch_version : "was not seen", file->mode, file->mode_why);
+    finding(MARK_OK, "seen",
+            "process %lu: %lu calls of %lu CUDA functions; PyTorch %s, mode %s: %s", file->pid,
+            calls, seen, *file->torch_version ? file->torch_version : "was not seen", file->mode,
+            file->mode_why);
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].stats.reserved_bytes.peak > 0 &&
             file->devices[i].stats.block_allocs == 0)
             finding(MARK_WRONG, "seen",
-                    "process %llu: PyTorch's segments were seen, but none of its blocks",
-                    (unsigned long long)file->pid);
+                    "process %lu: PyTorch's segments were seen, but none of its blocks", file->pid);
 }
 
 static void tell_oom(const struct stats_file *record) {
     if (ON_ALL_CARDS(record->file, ooms))
         finding(MARK_NOTE, "memory",
-                "process %llu ran out of memory: `vramgc run` with the same command tells why",
-                (unsigned long long)record->file->pid);
+                "process %lu ran out of memory: `vramgc run` with the same command tells why",
+                record->file->pid);
 }
 
 /* It could not begin. */
@@ -181,8 +180,8 @@ static void tell_context(const struct stats_file *record) {
             continue;
         facts_of_oom(&facts, &oom);
         sentences_say(&text, SAY_WHY, &facts);
-        finding(MARK_WRONG, "memory", "no room for a CUDA context on gpu%lu. %s",
-                (unsigned long)oom.refusal->device, words);
+        finding(MARK_WRONG, "memory", "no room for a CUDA context on gpu%u. %s",
+                oom.refusal->device, words);
         return;
     }
 }

@@ -46,8 +46,8 @@ static void write_program(const struct vramgc_file *file, int before) {
 
 static void write_run(struct stats_file *record) {
     int columns =
-        printf("%-16s  %7llu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
-               (unsigned long long)record->file->pid, show_time(stats_file_ran_ns(record)).text,
+        printf("%-16s  %7lu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
+               record->file->pid, show_time(stats_file_ran_ns(record)).text,
                show_bytes(to_u64(stats_file_held_peak(record))).text, show_result(record).text);
     write_program(record->file, columns);
 }

@@ -75,7 +75,7 @@ uint64_t live_file_pid(const char *name) {
         struct text text = TEXT_IN(words);
         program_describe(running.list[i].record->file, &text);
         if (program_is_called(running.list[i].record->file, name))
-            complain("%llu  %s", (unsigned long long)running.list[i].pid, words);
+            complain("%lu  %s", running.list[i].pid, words);
     }
     running_free(&running);
     return count == 1 ? found : 0;
@@ -100,9 +100,9 @@ static struct vramgc_file *live_file_open(const char *who) {
         return NULL;
     struct vramgc_file *file = live_file_find(pid);
     if (!file)
-        complain("process %llu does not run under vramgc, or its statistics file is not yours to "
+        complain("process %lu does not run under vramgc, or its statistics file is not yours to "
                  "write; `vramgc top` shows those that do",
-                 (unsigned long long)pid);
+                 pid);
     return file;
 }
 
@@ -171,7 +171,7 @@ static bool take_limit(const char *typed, struct vramgc_limits *limits) {
 static void tell_limits(const struct vramgc_file *file) {
     TEXT_OVER(text, words, PROGRAM_BYTES + 256);
     program_describe(file, &text);
-    text_format(&text, " (%llu): ", (unsigned long long)file->pid);
+    text_format(&text, " (%lu): ", file->pid);
     if (!shared_card_say_limits(&text, &file->limits))
         text_add(&text, "no head-room, no cap");
     clean_text(words, sizeof words); /* the file is the program's own */

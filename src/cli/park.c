@@ -95,8 +95,7 @@ static bool path_of(uint64_t pid, char *path, size_t capacity) {
     if (!state_folder(folder, sizeof folder) || !state_folder_make(folder) ||
         !state_folder_is_trusted(folder))
         return false;
-    return snprintf(path, capacity, "%s/parked.%llu", folder, (unsigned long long)pid) <
-           (int)capacity;
+    return snprintf(path, capacity, "%s/parked.%lu", folder, pid) < (int)capacity;
 }
 
 static bool parked_write(const struct parked *parked) {
@@ -108,10 +107,9 @@ static bool parked_write(const struct parked *parked) {
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file)
         return false;
-    fprintf(file, "%llu\n", (unsigned long long)parked->process_start);
+    fprintf(file, "%lu\n", parked->process_start);
     for (size_t i = 0; i < parked->count; i++)
-        fprintf(file, "%s %llu\n", parked->cards[i].bus_id,
-                (unsigned long long)parked->cards[i].bytes);
+        fprintf(file, "%s %lu\n", parked->cards[i].bus_id, parked->cards[i].bytes);
     return fclose(file) == 0;
 }
 
@@ -216,18 +214,18 @@ static bool is_in_state(uint64_t pid, enum park_state wanted) {
     enum park_state state = park_state_of(pid);
     const char *objection = park_objection(park_proof());
     if (state != wanted && state == PARK_UNKNOWN && uses_card(pid))
-        complain("process %llu uses the card, but the driver cannot park it%s%s",
-                 (unsigned long long)pid, objection ? "; " : "", objection ? objection : "");
+        complain("process %lu uses the card, but the driver cannot park it%s%s", pid,
+                 objection ? "; " : "", objection ? objection : "");
     else if (state != wanted)
-        complain("process %llu %s", (unsigned long long)pid, words[state]);
+        complain("process %lu %s", pid, words[state]);
     return state == wanted;
 }
 
 static bool may_be_parked(const struct parked *parked, enum park_how how) {
     const char *obstacle = how == PARK_FORCED ? NULL : parked_obstacle(parked);
     if (obstacle)
-        complain("process %llu stays on the card: %s, and then the driver does not park",
-                 (unsigned long long)parked->pid, obstacle);
+        complain("process %lu stays on the card: %s, and then the driver does not park",
+                 parked->pid, obstacle);
     return !obstacle;
 }
 
@@ -244,8 +242,7 @@ static bool host_has_room(const struct parked *parked, enum park_how how) {
     if (how == PARK_FORCED || (needed && needed <= available))
         return true;
     if (!needed)
-        complain("NVML does not say what process %llu has of which card",
-                 (unsigned long long)parked->pid);
+        complain("NVML does not say what process %lu has of which card", parked->pid);
     else
         complain("its %s need room in RAM, of which %s are available", show_bytes(needed).text,
                  show_bytes(available).text);
@@ -276,8 +273,8 @@ static bool has_left(const struct parked *parked) {
             park_unlock(parked->pid);
     }
     if (error)
-        complain("process %llu %s: %s%s%s", (unsigned long long)parked->pid, what, error,
-                 meaning(error), park_state_of(parked->pid) == PARK_RUNS ? "; it goes on" : "");
+        complain("process %lu %s: %s%s%s", parked->pid, what, error, meaning(error),
+                 park_state_of(parked->pid) == PARK_RUNS ? "; it goes on" : "");
     return !error;
 }
 
@@ -295,8 +292,8 @@ static bool take_turn(_Atomic uint64_t *word) {
         if (!process_key_lives(before))
             continue;
         if (clock_ns() >= end_ns) {
-            complain("process %llu has been parking or waking a program for a minute: it may hang",
-                     (unsigned long long)(before >> 32));
+            complain("process %lu has been parking or waking a program for a minute: it may hang",
+                     (before >> 32));
             return false;
         }
         sleep_ns(MILLISECOND_NS);
@@ -337,14 +334,12 @@ bool park_process(uint64_t pid, enum park_how how, uint64_t asker) {
     if (!may_be_parked(&parked, how) || !turn_begins(pid))
         return false;
     if (asker)
-        snprintf(label, sizeof label, "parked for %s (%llu)", process_stat(asker).name,
-                 (unsigned long long)asker);
+        snprintf(label, sizeof label, "parked for %s (%lu)", process_stat(asker).name, asker);
     bool done = is_in_state(pid, PARK_RUNS) && host_has_room(&parked, how) && has_left(&parked);
     turn_ends(pid, done ? label : NULL);
     if (done)
-        printf("process %llu is %s: %s of the card are free, after %.1f s.\n",
-               (unsigned long long)pid, label, show_bytes(parked_bytes(&parked)).text,
-               seconds_since(start_ns));
+        printf("process %lu is %s: %s of the card are free, after %.1f s.\n", pid, label,
+               show_bytes(parked_bytes(&parked)).text, seconds_since(start_ns));
     fflush(stdout);
     return done;
 }
@@ -355,15 +350,14 @@ static bool card_has_room(uint64_t pid, enum park_how how) {
     if (how == PARK_FORCED || (parked_read(pid, &parked) && parked_fits(&parked, why, sizeof why)))
         return true;
     if (how != PARK_QUIET)
-        complain("process %llu stays parked: %s", (unsigned long long)pid, why);
+        complain("process %lu stays parked: %s", pid, why);
     return false;
 }
 
 static bool is_back(uint64_t pid) {
     const char *error = park_state_of(pid) == PARK_PARKED ? park_restore(pid) : NULL;
     if (error || (error = park_unlock(pid)))
-        complain("process %llu could not come back: %s%s", (unsigned long long)pid, error,
-                 meaning(error));
+        complain("process %lu could not come back: %s%s", pid, error, meaning(error));
     else
         parked_forget(pid);
     return !error;
@@ -392,8 +386,7 @@ bool wake_process(uint64_t pid, enum park_how how) {
                     : is_in_state(pid, PARK_PARKED) && is_back_alone(pid, how);
     turn_ends(pid, done ? "woken" : NULL);
     if (done)
-        printf("process %llu goes on, after %.1f s.\n", (unsigned long long)pid,
-               seconds_since(start_ns));
+        printf("process %lu goes on, after %.1f s.\n", pid, seconds_since(start_ns));
     fflush(stdout);
     return done;
 }
@@ -414,8 +407,7 @@ static int park_main(struct args *args) {
     uint64_t pid = process_to_park(args);
     bool done = pid && driver_may() && park_process(pid, forced ? PARK_FORCED : PARK_KNOWN, 0);
     if (done)
-        printf("It stands still at its next use of the card, until `vramgc wake %llu`.\n",
-               (unsigned long long)pid);
+        printf("It stands still at its next use of the card, until `vramgc wake %lu`.\n", pid);
     return done ? STATUS_FINE : STATUS_BAD_INPUT;
 }
 

@@ -61,7 +61,7 @@ static bool link_library(const char *library, char *path, size_t capacity) {
         !state_folder_is_trusted(state))
         return false;
     struct text text = TEXT_IN(link);
-    text_format(&text, "%s/preload-%016llx", state, (unsigned long long)text_hash(folder));
+    text_format(&text, "%s/preload-%016lx", state, text_hash(folder));
     if (symlink(folder, link) != 0 && !leads_to(link, folder))
         return false;
     text = text_in(path, capacity);

@@ -144,9 +144,9 @@ static bool is_possible(void) {
 static void say_strangers(void) {
     struct running running = running_find();
     for (size_t i = 0; i < running.stranger_count; i++)
-        complain("pid %llu uses CUDA without vramgc, and has no report; in %s start it by: vramgc "
+        complain("pid %lu uses CUDA without vramgc, and has no report; in %s start it by: vramgc "
                  "run %s",
-                 (unsigned long long)running.strangers[i].pid, running.strangers[i].folder,
+                 running.strangers[i].pid, running.strangers[i].folder,
                  running.strangers[i].command);
     running_free(&running);
 }

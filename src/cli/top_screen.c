@@ -51,12 +51,12 @@ struct top_end {
 static bool is_own(uint64_t pid) {
     char path[40];
     struct stat status;
-    snprintf(path, sizeof path, "/proc/%llu", (unsigned long long)pid);
+    snprintf(path, sizeof path, "/proc/%lu", pid);
     return stat(path, &status) == 0 && status.st_uid == geteuid();
 }
 
 static void say_of_process(struct top_end *end, const char *words) {
-    snprintf(end->said, sizeof end->said, "%llu %s", (unsigned long long)end->process.pid, words);
+    snprintf(end->said, sizeof end->said, "%lu %s", end->process.pid, words);
 }
 
 static const struct running_process *chosen_of(const struct top_view *view) {
@@ -138,8 +138,7 @@ static void top_end_words(const struct top_end *end, size_t columns, struct text
         text_format(out, " %s ", end->said);
     if (!end->asks)
         return;
-    text_format(out, " %s %llu ", end->kills ? "kill" : "end",
-                (unsigned long long)end->process.pid);
+    text_format(out, " %s %lu ", end->kills ? "kill" : "end", end->process.pid);
     size_t taken = out->length + strlen(question);
     text_add_n(out, end->name, bytes_of_columns(end->name, columns > taken ? columns - taken : 0));
     text_add(out, question);

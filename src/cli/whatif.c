@@ -184,8 +184,8 @@ struct words {
 static void fill_words(struct words *words, const struct whatif *whatif,
                        const struct recording *recording, const char *python) {
     size_t n = 0;
-    snprintf(words->beside, sizeof words->beside, "%llu", (unsigned long long)whatif->beside_bytes);
-    snprintf(words->live, sizeof words->live, "%llu", (unsigned long long)recording->live_bytes);
+    snprintf(words->beside, sizeof words->beside, "%lu", whatif->beside_bytes);
+    snprintf(words->live, sizeof words->live, "%lu", recording->live_bytes);
     const char *first[] = {python,          "-c",          "import sys; exec(sys.argv[1])",
                            replay_script,   words->folder, words->library,
                            words->packages, words->beside, words->live};
@@ -423,8 +423,7 @@ static void keep_answers(const struct stats_file *record) {
     for (size_t i = 0; stream && i < request.whatif.count; i++) {
         const struct whatif_row *row = &request.whatif.rows[i];
         if (row->known)
-            fprintf(stream, "%d %llu %s\n", row->of_run, (unsigned long long)row->card_bytes,
-                    row->label);
+            fprintf(stream, "%d %lu %s\n", row->of_run, row->card_bytes, row->label);
     }
     if (stream)
         fclose(stream);

@@ -132,7 +132,7 @@ static void tell_rules(const struct alert_rules *rules, enum alert_kind kind, st
 static struct text begin_message(struct alert *alert) {
     struct text text = TEXT_IN(alert->message);
     program_name(alert->record->file, &text);
-    text_format(&text, " (pid %llu): ", (unsigned long long)alert->record->file->pid);
+    text_format(&text, " (pid %lu): ", alert->record->file->pid);
     return text;
 }
 

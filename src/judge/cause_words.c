@@ -80,9 +80,9 @@ static void add_largest_process(struct facts *facts, const struct oom *oom) {
     if (!oom->sum.neighbour_count)
         text_add(&text, "not known by name");
     else if (!*neighbour->name)
-        text_format(&text, "pid %llu, name unknown", (unsigned long long)neighbour->pid);
+        text_format(&text, "pid %lu, name unknown", neighbour->pid);
     else
-        text_format(&text, "%s, pid %llu", neighbour->name, (unsigned long long)neighbour->pid);
+        text_format(&text, "%s, pid %lu", neighbour->name, neighbour->pid);
     fact_word(facts, "process", words);
 }
 

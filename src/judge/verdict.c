@@ -80,7 +80,7 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
     if (r->total_bytes && !oom->of_context)
         text_format(text, ", %s free", show_bytes(r->free_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != VRAMGC_CAUSE_HOST)
-        text_format(text, " on GPU %lu", (unsigned long)r->device);
+        text_format(text, " on GPU %u", r->device);
     text_add(text, tally_all_went_on(tally)
                        ? ". The work went on at once without it, as PyTorch does "
                          "without a convolution's workspace, or a program that then "

@@ -125,7 +125,7 @@ static struct who_name name_with(const struct vramgc_site *site, const char *fil
     if (strncmp(site->function, "<module>", 8) == 0) /* no function, and it begins in line 1 */
         text_format(&text, "the top level of %s", file);
     else
-        text_format(&text, "%s (%s:%lu)", site->function, file, (unsigned long)site->line);
+        text_format(&text, "%s (%s:%u)", site->function, file, site->line);
     return name;
 }
 
@@ -270,9 +270,9 @@ bool shared_card_say_giver(struct text *text, const struct vramgc_file *file) {
         const struct vramgc_giver *giver = &device->giver;
         if (!giver->pid)
             continue;
-        text_format(text, "%s %s from %s (%llu)%s in %s", any ? "," : "lacked memory, and got",
+        text_format(text, "%s %s from %s (%lu)%s in %s", any ? "," : "lacked memory, and got",
                     show_bytes(device->stats.peer_bytes).text,
-                    *giver->name ? giver->name : "a program", (unsigned long long)giver->pid,
+                    *giver->name ? giver->name : "a program", giver->pid,
                     giver->several ? " and others" : "",
                     show_time(device->stats.peer_wait_ns).text);
         any = true;

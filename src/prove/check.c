@@ -21,7 +21,7 @@ void check_number(unsigned char *bytes, size_t count, unsigned first) {
 enum outcome check_patterns(struct text *said) {
     uint64_t wrong = 0;
     WORKS("cuCtxSynchronize", pattern_wrong(&wrong));
-    EXPECT(wrong == 0, "%llu words or uses were wrong", (unsigned long long)wrong);
+    EXPECT(wrong == 0, "%lu words or uses were wrong", wrong);
     return CHECK_PASSED;
 }
 

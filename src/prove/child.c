@@ -37,8 +37,8 @@ static void look_at_users(const struct nvml *nvml, nvml_card handle, struct prov
             most = users.list[i];
     uint64_t most_mib = most.bytes >> 20;
     if (most.bytes)
-        snprintf(card->user, sizeof card->user, "process %llu uses %llu MiB of the card",
-                 (unsigned long long)most.pid, (unsigned long long)most_mib);
+        snprintf(card->user, sizeof card->user, "process %lu uses %lu MiB of the card", most.pid,
+                 most_mib);
     card->others = most_mib >= LARGE_PROCESS_MIB;
     if (card->others)
         text_copy(card->busy, sizeof card->busy, card->user);

@@ -47,8 +47,8 @@ static void write_result(FILE *out, const char *what, const char *name,
                          const struct result *result) {
     if (result->state != STATE_DONE)
         return;
-    fprintf(out, "%s %s: %s, %llu us", what, name, outcome_words[result->outcome],
-            (unsigned long long)result->ns / 1000);
+    fprintf(out, "%s %s: %s, %lu us", what, name, outcome_words[result->outcome],
+            result->ns / 1000);
     fputs(*result->said ? ": " : "", out);
     write_clean(out, result->said);
     fputc('\n', out);

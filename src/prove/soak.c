@@ -212,11 +212,11 @@ static enum outcome graphs_judge(struct text *said) {
     EXPECT(!captures.failed, "; %s answered %s", captures.failed,
            driver_error_name(captures.answer));
     EXPECT(graphs_are_enough(), "; pages hardly moved beside captures");
-    text_format(said, "; beside it %llu global, %llu thread-local and %llu relaxed captures, ",
-                (unsigned long long)captures.graphs[CU_STREAM_CAPTURE_MODE_GLOBAL],
-                (unsigned long long)captures.graphs[CU_STREAM_CAPTURE_MODE_THREAD_LOCAL],
-                (unsigned long long)captures.graphs[CU_STREAM_CAPTURE_MODE_RELAXED]);
-    text_format(said, "%llu replays", (unsigned long long)captures.replays);
+    text_format(said, "; beside it %lu global, %lu thread-local and %lu relaxed captures, ",
+                captures.graphs[CU_STREAM_CAPTURE_MODE_GLOBAL],
+                captures.graphs[CU_STREAM_CAPTURE_MODE_THREAD_LOCAL],
+                captures.graphs[CU_STREAM_CAPTURE_MODE_RELAXED]);
+    text_format(said, "%lu replays", captures.replays);
     return CHECK_PASSED;
 }
 
@@ -416,11 +416,9 @@ static enum outcome judge_soak(struct text *said) {
     }
     PASS(check_patterns(said));
     EXPECT(figures.maps >= LEAST_MOVES && figures.unmaps >= LEAST_MOVES,
-           "pages hardly moved: %llu mapped, %llu unmapped", (unsigned long long)figures.maps,
-           (unsigned long long)figures.unmaps);
-    text_format(said, "%llu blocks, %llu pages mapped, %llu unmapped, the card full %llu times",
-                (unsigned long long)blocks, (unsigned long long)figures.maps,
-                (unsigned long long)figures.unmaps, (unsigned long long)full);
+           "pages hardly moved: %lu mapped, %lu unmapped", figures.maps, figures.unmaps);
+    text_format(said, "%lu blocks, %lu pages mapped, %lu unmapped, the card full %lu times", blocks,
+                figures.maps, figures.unmaps, full);
     return CHECK_PASSED;
 }
 

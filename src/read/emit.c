@@ -2,7 +2,6 @@
 #include "read/emit.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -268,7 +267,7 @@ static void write_any_number(struct emit *emit, const char *name, enum unit unit
         pickle_number(emit->out, value);
         return;
     }
-    snprintf(plain, sizeof plain, "%" PRIu64, value);
+    snprintf(plain, sizeof plain, "%lu", value);
     bool counts = unit == UNIT_COUNT || unit == UNIT_ID;
     snprintf(shown, sizeof shown, counts ? "%s" : "%s (%s)", show_unit(unit, value).text, plain);
     write_member(emit, name, known ? plain : NULL, known ? shown : NULL);
@@ -334,7 +333,7 @@ void emit_numbers(struct emit *emit, const char *name, const char *help, const v
     for (size_t i = 0; i < count; i++) {
         uint64_t value;
         memcpy(&value, (const char *)first + i * stride, sizeof value);
-        fprintf(emit->out, i > 0 ? ", %" PRIu64 : "%" PRIu64, value);
+        fprintf(emit->out, i > 0 ? ", %lu" : "%lu", value);
     }
     fputc(']', emit->out);
 }

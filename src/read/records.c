@@ -185,7 +185,7 @@ static char *kept_path(const char *name) {
     char *path = NULL;
     for (size_t i = 0; i < kept.count && !path; i++) {
         char pid[24];
-        snprintf(pid, sizeof pid, "%llu", (unsigned long long)kept.files[i].peek.pid);
+        snprintf(pid, sizeof pid, "%lu", kept.files[i].peek.pid);
         if (strcmp(name, pid) == 0 || strcmp(name, text_after_folder(kept.files[i].path)) == 0)
             path = strdup(kept.files[i].path);
     }

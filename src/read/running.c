@@ -62,7 +62,7 @@ static bool is_that_file(const char *path, uint64_t inode) {
 /* A path is what it is to that process: in a container it leads elsewhere. */
 static void add_mapped(uint64_t pid, const char *path, uint64_t inode) {
     char inside[4200];
-    snprintf(inside, sizeof inside, "/proc/%llu/root%s", (unsigned long long)pid, path);
+    snprintf(inside, sizeof inside, "/proc/%lu/root%s", pid, path);
     if (is_that_file(path, inode))
         add_candidate(pid, path);
     else if (is_that_file(inside, inode))
@@ -84,7 +84,7 @@ static void look_at_line(uint64_t pid, char *line) {
 
 static bool is_this_program(uint64_t pid) {
     char path[64], program[4096], own[4096];
-    snprintf(path, sizeof path, "/proc/%llu/exe", (unsigned long long)pid);
+    snprintf(path, sizeof path, "/proc/%lu/exe", pid);
     ssize_t n = readlink(path, program, sizeof program);
     return n > 0 && n == readlink("/proc/self/exe", own, sizeof own) &&
            memcmp(program, own, (size_t)n) == 0;
@@ -101,7 +101,7 @@ static bool is_our_code(const char *line) {
 /* True: it uses CUDA, and neither the library nor the command is in it. */
 static bool read_maps(uint64_t pid, void each(uint64_t pid, char *line)) {
     char path[64];
-    snprintf(path, sizeof path, "/proc/%llu/maps", (unsigned long long)pid);
+    snprintf(path, sizeof path, "/proc/%lu/maps", pid);
     FILE *maps = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;
@@ -218,10 +218,10 @@ static void add_shell_word(struct text *text, const char *word) {
 static bool read_stranger(uint64_t pid, struct running_stranger *out) {
     char path[64], words[sizeof out->command];
     struct text text = TEXT_IN(out->command);
-    snprintf(path, sizeof path, "/proc/%llu/cmdline", (unsigned long long)pid);
+    snprintf(path, sizeof path, "/proc/%lu/cmdline", pid);
     size_t length = file_read_start(path, words, sizeof words);
     *out = (struct running_stranger){.pid = pid};
-    snprintf(path, sizeof path, "/proc/%llu/cwd", (unsigned long long)pid);
+    snprintf(path, sizeof path, "/proc/%lu/cwd", pid);
     ssize_t n = readlink(path, out->folder, sizeof out->folder - 1);
     out->folder[n > 0 ? n : 0] = 0;
     for (size_t at = 0; at < length; at += strlen(words + at) + 1)

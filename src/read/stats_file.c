@@ -197,15 +197,15 @@ static void check_file(const struct vramgc_file *file, size_t length, char *erro
     else if (file->format_version == __builtin_bswap32(VRAMGC_FORMAT_VERSION))
         snprintf(error, capacity, "written on a machine with another byte order");
     else if (file->format_version != VRAMGC_FORMAT_VERSION)
-        snprintf(error, capacity, "written in format %lu; this vramgc (%s) reads format %d",
-                 (unsigned long)file->format_version, VRAMGC_VERSION, VRAMGC_FORMAT_VERSION);
+        snprintf(error, capacity, "written in format %u; this vramgc (%s) reads format %d",
+                 file->format_version, VRAMGC_VERSION, VRAMGC_FORMAT_VERSION);
     else if (length < sizeof *file && length != file->file_bytes)
         snprintf(error, capacity, "cut short: %zu of %zu bytes are there", length, sizeof *file);
     else if (file->file_bytes != sizeof *file)
         snprintf(error, capacity,
                  "written by another build than this vramgc (%s), or damaged: it says that it has "
-                 "%llu bytes, not %zu",
-                 VRAMGC_VERSION, (unsigned long long)file->file_bytes, sizeof *file);
+                 "%lu bytes, not %zu",
+                 VRAMGC_VERSION, file->file_bytes, sizeof *file);
 }
 
 /* Takes over file, which has room for a whole file and `length` bytes read into it. */

@@ -84,7 +84,7 @@ struct figure show_count(uint64_t count) {
     char digits[24];
     struct figure figure;
     struct text text = TEXT_IN(figure.text);
-    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
+    int length = snprintf(digits, sizeof digits, "%lu", count);
     for (int i = 0; i < length; i++) {
         if (i > 0 && (length - i) % 3 == 0)
             text_add(&text, ",");
@@ -135,7 +135,7 @@ struct figure show_unit(enum unit unit, uint64_t value) {
     case UNIT_MILLI:
         return show_real(true, (double)value / 1000, 3);
     case UNIT_ID:
-        return show_words("%llu", (unsigned long long)value);
+        return show_words("%lu", value);
     case UNIT_COUNT:
         break;
     }

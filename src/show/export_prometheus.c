@@ -11,7 +11,6 @@
 #include "base/parse.h"
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* A process, or one of its devices. */
@@ -175,10 +174,9 @@ static struct figure show_sample(const struct family *family, const struct subje
     if (family->none_is_0 && value == 0)
         return out;
     if (family->unit == UNIT_NS)
-        snprintf(out.text, sizeof out.text, "%" PRIu64 ".%09" PRIu64, value / SECOND_NS,
-                 value % SECOND_NS);
+        snprintf(out.text, sizeof out.text, "%lu.%09lu", value / SECOND_NS, value % SECOND_NS);
     else
-        snprintf(out.text, sizeof out.text, "%" PRIu64, value);
+        snprintf(out.text, sizeof out.text, "%lu", value);
     return out;
 }
 

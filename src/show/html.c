@@ -10,7 +10,6 @@
 #include "base/base.h"
 #include "vramgc.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -30,7 +29,7 @@ static void draw_nonce(struct page *page) {
     uint64_t random[2] = {0};
     if (getrandom(random, sizeof random, 0) != sizeof random)
         random[0] = clock_ns();
-    snprintf(page->nonce, sizeof page->nonce, "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+    snprintf(page->nonce, sizeof page->nonce, "%016lx%016lx", random[0], random[1]);
 }
 
 static void page_nonce(const struct page *page) {
@@ -184,8 +183,8 @@ static uint64_t least_drawn_bytes(const struct block_map *map) {
 
 static void draw_entry(FILE *out, struct entry *entry, bool *first) {
     if (entry->blocks > 0)
-        fprintf(out, "%s[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", *first ? "" : ",",
-                entry->live_bytes, entry->pending_bytes, entry->free_bytes, entry->blocks);
+        fprintf(out, "%s[%lu,%lu,%lu,%lu]", *first ? "" : ",", entry->live_bytes,
+                entry->pending_bytes, entry->free_bytes, entry->blocks);
     *first = *first && entry->blocks == 0;
     *entry = (struct entry){0};
 }
@@ -200,7 +199,7 @@ static bool is_together(const struct vramgc_block *a, const struct vramgc_block 
 /* The blocks from b on that lie in its segment; how many. */
 static size_t draw_segment(FILE *out, const struct vramgc_block *b, size_t count, uint64_t least) {
     fprintf(out,
-            "{\"address\":\"0x%" PRIx64 "\",\"stream\":\"0x%" PRIx64
+            "{\"address\":\"0x%lx\",\"stream\":\"0x%lx"
             "\",\"expandable\":%s,\"entries\":[",
             b->segment_address, b->stream == STREAM_NONE ? 0 : b->stream,
             b->expandable ? "true" : "false");
@@ -224,8 +223,8 @@ static void draw_map(FILE *out, const struct block_map *map, size_t process) {
     const struct vramgc_map *head = &map->head;
     uint64_t least = least_drawn_bytes(map);
     fprintf(out,
-            "{\"process\":%zu,\"device\":%u,\"time_ns\":%" PRIu64 ",\"request_bytes\":%" PRIu64
-            ",\"free_bytes\":%" PRIu64 ",\"segments\":[",
+            "{\"process\":%zu,\"device\":%u,\"time_ns\":%lu,\"request_bytes\":%lu"
+            ",\"free_bytes\":%lu,\"segments\":[",
             process, head->device, head->time_ns, head->request_bytes, head->free_bytes);
     for (size_t i = 0; i < head->count;) {
         fputs(i > 0 ? "," : "", out);

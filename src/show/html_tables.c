@@ -9,7 +9,6 @@
 #include "base/text.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,8 +154,7 @@ static size_t first_shown(struct table *table, size_t count) {
 
 /* A time that leads to its moment in the pictures. device < 0: of all devices. */
 static void at(struct table *table, size_t process, long device, uint64_t time_ns) {
-    fprintf(table->cells, "<td class=\"t\" data-ns=\"%" PRIu64 "\" data-process=\"%zu\"", time_ns,
-            process);
+    fprintf(table->cells, "<td class=\"t\" data-ns=\"%lu\" data-process=\"%zu\"", time_ns, process);
     if (device >= 0)
         fprintf(table->cells, " data-device=\"%ld\"", device);
     fprintf(table->cells, ">%s</td>", show_clock(time_ns).text);
@@ -307,7 +305,7 @@ static void html_stack(FILE *out, const struct vramgc_stack *stack) {
     for (size_t i = 0; i < stack->frame_count; i++) {
         const struct vramgc_frame *frame = &stack->frames[i];
         if (!*frame->text)
-            fprintf(out, "0x%" PRIx64, frame->address);
+            fprintf(out, "0x%lx", frame->address);
         html_text(out, frame->text);
         fputc('\n', out);
     }
@@ -396,7 +394,7 @@ static void html_facts(FILE *out, const struct stats_file *record) {
 void html_tables_write(FILE *out, const struct stats_file *record, size_t number) {
     const struct vramgc_file *file = record->file;
     fputs("<section class=\"process\">\n", out);
-    html_format(out, "h2", "Process %" PRIu64, file->pid);
+    html_format(out, "h2", "Process %lu", file->pid);
     html_facts(out, record);
     for (size_t i = 0; i < file->device_count; i++)
         if (file->devices[i].present) {

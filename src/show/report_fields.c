@@ -182,8 +182,7 @@ static void call_fields(struct emit *emit, const struct vramgc_file *file, const
 static struct figure show_capability(const struct vramgc_device *device) {
     if (device->compute_major == 0)
         return (struct figure){""};
-    return show_words("%lu.%lu", (unsigned long)device->compute_major,
-                      (unsigned long)device->compute_minor);
+    return show_words("%u.%u", device->compute_major, device->compute_minor);
 }
 
 static void verdict_words(struct emit *emit, const struct verdict *verdict) {

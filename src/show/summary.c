@@ -82,7 +82,7 @@ static void summary_title(FILE *out, const struct launch_facts *launch,
 
 static void write_process_line(FILE *out, const struct stats_file *record, const char *end) {
     TEXT_OVER(text, right, 96);
-    text_format(&text, "pid %llu   %s", (unsigned long long)record->file->pid, end);
+    text_format(&text, "pid %lu   %s", record->file->pid, end);
     write_edges(out, record->file->command_line, right);
 }
 
@@ -105,7 +105,7 @@ static void write_only_process(FILE *out, const struct stats_file *record,
 static void write_process_row(FILE *out, const struct stats_file *record) {
     TEXT_OVER(text, right, 96);
     struct figure held = show_bytes(to_u64(stats_file_held_peak(record)));
-    text_format(&text, "pid %llu   held %s   %s", (unsigned long long)record->file->pid, held.text,
+    text_format(&text, "pid %lu   held %s   %s", record->file->pid, held.text,
                 summary_end(record).text);
     write_edges(out, record->file->command_line, right);
 }
@@ -200,8 +200,7 @@ bool is_small_reclaim(const struct vramgc_action *action) {
 }
 
 struct figure asker_pid(const struct vramgc_action *action) {
-    return action->asker ? show_words(" (%llu)", (unsigned long long)action->asker)
-                         : (struct figure){""};
+    return action->asker ? show_words(" (%lu)", action->asker) : (struct figure){""};
 }
 
 /* Of one that was only observed nothing went back. */
@@ -213,9 +212,8 @@ static void list_action(FILE *out, const struct vramgc_action *a, bool observed)
              a->observed ? "-" : show_bytes(a->net_bytes).text, memory.text,
              a->observed ? "-" : show_bytes(a->held_bytes).text,
              a->observed ? "-" : show_time(a->took_ns).text);
-    summary_line(out, "         %-10s %-3lu %-8s %-9s %9s", show_clock(a->time_ns).text,
-                 (unsigned long)a->device, kind ? kind : "?", reason ? reason : "?",
-                 observed ? memory.text : went);
+    summary_line(out, "         %-10s %-3u %-8s %-9s %9s", show_clock(a->time_ns).text, a->device,
+                 kind ? kind : "?", reason ? reason : "?", observed ? memory.text : went);
     if (minus_u64(a->until_ns, a->time_ns) > SECOND_NS)
         summary_line(out, "           until %s", show_clock(a->until_ns).text);
     if (*a->asker_name || a->asker)
@@ -264,10 +262,10 @@ static void list_refusals(FILE *out, const struct stats_file *record,
     write_omitted(out, first);
     for (size_t i = first; i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
-        summary_line(out, "         %-9s %-3lu %8s %8s %10s %s%s", show_clock(r->time_ns).text,
-                     (unsigned long)r->device, show_bytes(r->request_bytes).text,
-                     show_bytes(r->free_bytes).text, show_bytes(r->idle_bytes).text,
-                     refusal_why(record, r), r->granted ? "; got later" : "");
+        summary_line(out, "         %-9s %-3u %8s %8s %10s %s%s", show_clock(r->time_ns).text,
+                     r->device, show_bytes(r->request_bytes).text, show_bytes(r->free_bytes).text,
+                     show_bytes(r->idle_bytes).text, refusal_why(record, r),
+                     r->granted ? "; got later" : "");
         write_asker(out, who_asked(record->file, r));
     }
 }
@@ -287,11 +285,10 @@ static void list_marks(FILE *out, const struct stats_file *record,
 /* A job is the work between two rests. What Python left as it ended is nothing left by a job. */
 static void list_job(FILE *out, const struct vramgc_job *job, uint64_t python_ended_ns) {
     bool rested = !python_ended_ns || job->time_ns + job->took_ns <= python_ended_ns;
-    summary_line(out, "         %-10s %-3llu %5llu %8s %10s %9s %10s %9s",
-                 show_clock(job->time_ns).text, (unsigned long long)job->device,
-                 (unsigned long long)job->number, show_time(job->took_ns).text,
-                 show_bytes(job->peak_live_bytes).text, show_bytes(job->peak_held_bytes).text,
-                 show_known(rested, job->live_bytes).text,
+    summary_line(out, "         %-10s %-3lu %5lu %8s %10s %9s %10s %9s",
+                 show_clock(job->time_ns).text, job->device, job->number,
+                 show_time(job->took_ns).text, show_bytes(job->peak_live_bytes).text,
+                 show_bytes(job->peak_held_bytes).text, show_known(rested, job->live_bytes).text,
                  show_known(rested && job->host_bytes > 0, job->host_bytes).text);
 }
 
@@ -422,9 +419,8 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
         write_process_row(out, records[i]);
     write_mode(out, told->file);
     if (count > 1)
-        summary_line(out, "\nWhat follows is number %zu of these, pid %llu, %s.",
-                     verdict.record + 1, (unsigned long long)told->file->pid,
-                     verdict.ran_out ? "where memory ran out" : "which held most");
+        summary_line(out, "\nWhat follows is number %zu of these, pid %lu, %s.", verdict.record + 1,
+                     told->file->pid, verdict.ran_out ? "where memory ran out" : "which held most");
     for (size_t i = 0; i < told->file->device_count; i++)
         if (told->file->devices[i].present)
             device_table_write(out, told, i, all);

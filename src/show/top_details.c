@@ -204,8 +204,8 @@ static void say_hang(struct page *page, int columns, const struct running_proces
     bool looks = file->latest_ns != file->started_ns; /* else no thread of ours could be started */
     uint64_t silent_ns = looks ? minus_u64(clock_ns(), file->latest_ns) : 0;
     if (process_stat(process->pid).state == 'T')
-        page_say(page, columns, "is stopped, and keeps its memory: `kill -CONT %llu` lets it go on",
-                 (unsigned long long)process->pid);
+        page_say(page, columns, "is stopped, and keeps its memory: `kill -CONT %lu` lets it go on",
+                 process->pid);
     else if (silent_ns >= SILENT_NS)
         page_say(page, columns, "gives no sign for %s: stuck in the driver, or a busy machine",
                  show_seconds(silent_ns).text);
@@ -223,11 +223,10 @@ static void say_parked(struct page *page, int columns, const struct running_proc
     const struct vramgc_file *file = process->record->file;
     struct figure in_ram = show_bytes(ON_ALL_CARDS(file, held_bytes.current));
     bool alone = is_gone(process, file->parker), parked = file->parked == 1;
-    page_say(page, columns, "%s%s%s%s`vramgc wake %llu`%s",
+    page_say(page, columns, "%s%s%s%s`vramgc wake %lu`%s",
              parked ? "parked, with " : "who parked or woke it was killed meanwhile",
              parked ? in_ram.text : "", parked ? " in RAM; " : "; ",
-             alone ? "nobody wakes it: " : "", (unsigned long long)process->pid,
-             alone ? "" : " brings it back");
+             alone ? "nobody wakes it: " : "", process->pid, alone ? "" : " brings it back");
 }
 
 /* What is not always so. */

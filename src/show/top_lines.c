@@ -75,7 +75,7 @@ void page_add_wrapped(struct page *page, enum page_style style, uint64_t pid, co
     for (; pid || *rest; pid = 0) {
         struct page_line *line = page_add_line(page, style);
         struct text text = TEXT_IN(line->text);
-        text_format(&text, pid ? "%*llu  " : "%*.0llu  ", before, (unsigned long long)pid);
+        text_format(&text, pid ? "%*lu  " : "%*.0lu  ", before, pid);
         rest = add_words(&text, rest, columns);
     }
 }

@@ -207,7 +207,7 @@ static void top_row(struct page *page, const struct top_view *view, const struct
     bool chosen = row->process->pid == view->chosen_pid;
     struct page_line *line = page_add_line(page, chosen ? PAGE_CHOSEN : PAGE_PLAIN);
     struct text text = TEXT_IN(line->text);
-    text_format(&text, "%9llu ", (unsigned long long)row->process->pid);
+    text_format(&text, "%9lu ", row->process->pid);
     top_program(&text, &view->running, row->process, program_columns(columns));
     if (load_columns(columns))
         add_load(&text, row, columns);
@@ -245,7 +245,7 @@ static void top_others(struct page *page, const struct card *card, struct adding
         TEXT_OVER(text, name, 80);
         text_add(&text, other->name);
         if (other->pid)
-            text_format(&text, ", pid %llu", (unsigned long long)other->pid);
+            text_format(&text, ", pid %lu", other->pid);
         top_part(page, card, '+', name, adding_mib(adding, other->bytes), 'o', other->bytes,
                  columns);
     }
@@ -407,8 +407,7 @@ static void top_event_lines(struct page *page, const struct top_view *view, int 
             page_add(page, PAGE_PLAIN, "%-9s %s",
                      show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
         else
-            page_add(page, PAGE_PLAIN, "%9llu  %-9s  %s",
-                     (unsigned long long)events[i].process->pid,
+            page_add(page, PAGE_PLAIN, "%9lu  %-9s  %s", events[i].process->pid,
                      show_time(minus_u64(now_ns, events[i].time_ns)).text, what);
     }
 }

@@ -103,14 +103,14 @@ static void add_since(struct text *text, const struct vramgc_job *job, uint64_t 
         return;
     text_add(text, more ? " (+" : " (-");
     text_add_bytes(text, more ? job->live_bytes - before : before - job->live_bytes);
-    text_format(text, " since job %llu)", (unsigned long long)job->number - 1);
+    text_format(text, " since job %lu)", job->number - 1);
 }
 
 static void say_job(const struct vramgc_job *job, uint64_t before) {
     TEXT_OVER(text, line, 200);
     if (job->device)
         text_format(&text, "gpu%u ", (unsigned)job->device);
-    text_format(&text, "job %llu  ", (unsigned long long)job->number);
+    text_format(&text, "job %lu  ", job->number);
     text_add_duration(&text, job->took_ns);
     text_add(&text, "  peak live ");
     text_add_bytes(&text, job->peak_live_bytes);
