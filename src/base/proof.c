@@ -85,12 +85,6 @@ bool proof_path(const char *card, char *path, size_t capacity) {
     return text.length + 1 < capacity;
 }
 
-/* Another user who may change it could switch the engine on. */
-static bool is_trusted_folder(void) {
-    char folder[512];
-    return state_folder(folder, sizeof folder) && state_folder_is_trusted(folder);
-}
-
 /* Written to its end, and by us or root. */
 static bool is_whole_and_trusted(int fd) {
     char end[sizeof PROOF_END] = "";
@@ -128,8 +122,10 @@ struct proof proof_look(const struct proof_key *key) {
     char path[512], head[PROOF_HEAD_BYTES], engine[16];
     struct text text = TEXT_IN(engine);
     text_format(&text, "%u", key->engine);
-    if (!is_trusted_folder() || !proof_path(key->card, path, sizeof path) ||
-        !read_head(path, head, sizeof head) || !says(head, "card", key->card))
+    /* Another user who may change the folder could switch the engine on. */
+    if (!state_folder(path, sizeof path) || !state_folder_is_trusted(path) ||
+        !proof_path(key->card, path, sizeof path) || !read_head(path, head, sizeof head) ||
+        !says(head, "card", key->card))
         return (struct proof){PROOF_NONE, PARK_UNTRIED, false};
     if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
         return (struct proof){PROOF_OTHER, PARK_UNTRIED, false};

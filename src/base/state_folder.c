@@ -50,10 +50,6 @@ bool state_folder_is_trusted(const char *path) {
            file_is_trusted(&status);
 }
 
-static bool is_ours_alone(const char *path) {
-    return state_folder_is_trusted(path) && access(path, W_OK | X_OK) == 0;
-}
-
 bool state_files(const char *folder, char *pattern, size_t capacity) {
     struct text text = text_in(pattern, capacity);
     for (; *folder; folder++)
@@ -69,7 +65,7 @@ enum state_place state_folder_to_use(char *folder, size_t capacity) {
     } places[] = {{state_folder, STATE_AS_SET}, {state_folder_instead, STATE_INSTEAD}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (places[i].folder(folder, capacity) && state_folder_make(folder) &&
-            is_ours_alone(folder))
+            state_folder_is_trusted(folder) && access(folder, W_OK | X_OK) == 0)
             return places[i].place;
     return STATE_NOWHERE;
 }

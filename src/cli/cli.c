@@ -184,13 +184,6 @@ void args_heading(const struct flag *flag, char *out, size_t capacity) {
 
 /* ---- settings ---- */
 
-/* Short forms of settings that are typed often. */
-static char letter_of_setting(const struct option_info *info) {
-    if (strcmp(info->name, "threshold") == 0)
-        return 't';
-    return strcmp(info->name, "out") == 0 ? 'o' : 0;
-}
-
 const char *settings_argument(const struct option_info *info) {
     static const char *const forms[TEXT + 1] = {
         [BOOL] = "[=0|1]",          [PERCENT] = "PERCENT",   [SIZE] = "SIZE",
@@ -276,10 +269,10 @@ static const struct flag words[] = {
 size_t settings_flags(struct flag *flags, size_t capacity) {
     size_t count = 0;
     for (size_t i = 0; i < option_count && count < capacity; i++) {
-        const char *argument = settings_argument(&option_table[i]);
-        flags[count++] = (struct flag){option_table[i].name, letter_of_setting(&option_table[i]),
-                                       *argument ? argument : "TEXT", option_table[i].help,
-                                       .take = settings_take};
+        const char *name = option_table[i].name, *argument = settings_argument(&option_table[i]);
+        char letter = strcmp(name, "threshold") == 0 ? 't' : strcmp(name, "out") == 0 ? 'o' : 0;
+        flags[count++] = (struct flag){name, letter, *argument ? argument : "TEXT",
+                                       option_table[i].help, .take = settings_take};
     }
     for (size_t i = 0; i < ARRAY_LENGTH(words) && count < capacity; i++)
         flags[count++] = words[i];

@@ -62,12 +62,6 @@ static void write_change(const struct sides *sides, const char *label, enum unit
                  sides->in_a && sides->in_b ? show_change((double)a, (double)b).text : "");
 }
 
-static void write_real(FILE *out, const char *label, struct derived a, struct derived b) {
-    write_columns(out, label, show_real(a.known, a.value, 2).text,
-                  show_real(b.known, b.value, 2).text,
-                  a.known && b.known ? show_change(a.value, b.value).text : "");
-}
-
 /* By its name, which `vramgc help` explains, where there is anything to compare. */
 static void write_raw_figure(const struct sides *sides, const struct stat_info *stat,
                              struct vramgc_gauge a, struct vramgc_gauge b) {
@@ -98,7 +92,10 @@ static void write_ooms(const struct sides *sides) {
 
 static void write_ratio(const struct sides *sides, const char *label, enum derived_id id,
                         const struct vramgc_device *a, const struct vramgc_device *b) {
-    write_real(sides->out, label, derived_figure(id, a), derived_figure(id, b));
+    struct derived x = derived_figure(id, a), y = derived_figure(id, b);
+    write_columns(sides->out, label, show_real(x.known, x.value, 2).text,
+                  show_real(y.known, y.value, 2).text,
+                  x.known && y.known ? show_change(x.value, y.value).text : "");
 }
 
 static void write_all_figures(const struct sides *sides, const struct vramgc_device *a,
@@ -294,11 +291,6 @@ static void write_changed_settings(const struct sides *sides) {
 
 /* ---- what became of the two ---- */
 
-static struct verdict verdict_of_side(const struct stats_file *side) {
-    struct stats_file *record = (struct stats_file *)side; /* which verdict_of() only reads */
-    return verdict_of(&record, 1);
-}
-
 static void write_command(FILE *out, const struct stats_file *side) {
     char when[64];
     int indent =
@@ -310,7 +302,8 @@ static void write_command(FILE *out, const struct stats_file *side) {
 }
 
 static void write_outcome(FILE *out, const char *name, const struct stats_file *side) {
-    struct verdict verdict = verdict_of_side(side);
+    struct stats_file *record = (struct stats_file *)side; /* which verdict_of() only reads */
+    struct verdict verdict = verdict_of(&record, 1);
     TEXT_OVER(text, sentences, sizeof verdict.what + sizeof verdict.cause + 1);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
     summary_line(out, "%s  %s", name, side->path);

@@ -74,12 +74,6 @@ static size_t doctor_processes(pid_t ancestor) {
     return count;
 }
 
-/* The Python that the command names; NULL: none. */
-static const char *python_of(char *const *command) {
-    bool python = *command && strncmp(text_after_folder(*command), "python", 6) == 0;
-    return python ? *command : NULL;
-}
-
 /* Its version, and in a second line the CUDA that it is made for: of its metadata and of the text
  * of its version.py, so that nothing is loaded. */
 static const char question[] =
@@ -205,23 +199,18 @@ static size_t tell_records(const char *folder) {
     return count;
 }
 
-/* As env, nohup and shells have it. */
-static bool did_not_start(int status) {
-    return WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
-}
-
 static void tell_end(int status, bool seen) {
     static const char too_early[] =
         " before it used CUDA: nothing can be said of how vramgc does with it";
-    if (!seen && did_not_start(status))
-        finding(MARK_WRONG, "command", "exit status %d: it, or what it starts, %s",
-                WEXITSTATUS(status),
-                WEXITSTATUS(status) == 126 ? "cannot be run" : "was not found");
-    else if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (!seen && (code == 126 || code == 127)) /* as env, nohup and shells have it */
+        finding(MARK_WRONG, "command", "exit status %d: it, or what it starts, %s", code,
+                code == 126 ? "cannot be run" : "was not found");
+    else if (code == 0)
         finding(MARK_OK, "command", "ended with exit status 0");
-    else if (WIFEXITED(status))
+    else if (code > 0)
         finding(seen ? MARK_NOTE : MARK_WRONG, "command", "%s with exit status %d%s",
-                seen ? "ended" : "failed", WEXITSTATUS(status), seen ? "" : too_early);
+                seen ? "ended" : "failed", code, seen ? "" : too_early);
     else
         finding(seen ? MARK_NOTE : MARK_WRONG, "command", "killed by %s%s",
                 show_signal(WTERMSIG(status)).text, seen ? "" : too_early);
@@ -266,9 +255,10 @@ static void try_command(char *const *command, const char *mode) {
 
 static void check_machine(char *const *command) {
     char cuda[32];
+    bool names_python = *command && strncmp(text_after_folder(*command), "python", 6) == 0;
     doctor_host();
     doctor_allocator();
-    check_pytorch(python_of(command), cuda, sizeof cuda);
+    check_pytorch(names_python ? *command : NULL, cuda, sizeof cuda);
     doctor_cards(cuda);
 }
 

@@ -53,12 +53,6 @@ void help_first(FILE *out) {
           out);
 }
 
-static void write_commands_of(enum command_group group) {
-    for (size_t i = 0; commands[i]; i++)
-        if (commands[i]->group == group)
-            printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
-}
-
 /* All on one screen. */
 static void write_overview(void) {
     static const char *const headings[GROUP_COUNT] = {[GROUP_START] = "Start",
@@ -68,7 +62,9 @@ static void write_overview(void) {
     printf("vramgc %s: gives idle GPU memory back and tells where it went\n", VRAMGC_VERSION);
     for (enum command_group group = GROUP_START; group < GROUP_COUNT; group++) {
         puts(headings[group]);
-        write_commands_of(group);
+        for (size_t i = 0; commands[i]; i++)
+            if (commands[i]->group == group)
+                printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
     }
     puts("`vramgc help COMMAND`: its options. `vramgc help settings`: all settings.");
 }
@@ -109,13 +105,10 @@ void help_on(const struct command *command) {
     write_paragraphs(command->details);
 }
 
-static const char *shown_default(const struct option_info *info) {
-    return *info->standard ? info->standard : "(empty)";
-}
-
 static void write_setting(const struct option_info *info) {
     printf("  %s=%s   (default %s)\n", info->variable,
-           info->type == BOOL ? "0|1" : settings_argument(info), shown_default(info));
+           info->type == BOOL ? "0|1" : settings_argument(info),
+           *info->standard ? info->standard : "(empty)");
     summary_wrapped_at(stdout, 8, "", info->help);
 }
 
@@ -263,14 +256,6 @@ static void write_tables(void) {
     emit_end(&emit);
 }
 
-static void write_rules(void) {
-    fputs(prometheus_rules, stdout);
-}
-
-static void write_dashboard(void) {
-    fputs(grafana_dashboard, stdout);
-}
-
 /* For --on and VRAMGC_ON. */
 static void write_alerts(void) {
     help_on(command_find("watch"));
@@ -279,16 +264,17 @@ static void write_alerts(void) {
 static const struct {
     const char *name;
     void (*write)(void);
-} topics[] = {{"settings", write_all_settings},
-              {"metrics", write_metrics},
-              {"json", write_json_help},
-              {"schema", write_schema},
-              {"tables", write_tables},
-              {"prometheus-rules", write_rules},
-              {"grafana-dashboard", write_dashboard},
-              {"alerts", write_alerts},
-              {"oom", write_alerts},
-              {"growth", write_alerts}};
+    const char *text; /* where it is all there is to write */
+} topics[] = {{"settings", write_all_settings, NULL},
+              {"metrics", write_metrics, NULL},
+              {"json", write_json_help, NULL},
+              {"schema", write_schema, NULL},
+              {"tables", write_tables, NULL},
+              {"prometheus-rules", NULL, prometheus_rules},
+              {"grafana-dashboard", NULL, grafana_dashboard},
+              {"alerts", write_alerts, NULL},
+              {"oom", write_alerts, NULL},
+              {"growth", write_alerts, NULL}};
 
 /* --- one thing by its name --- */
 
@@ -326,7 +312,10 @@ static int unknown_name(const char *name) {
 static bool wrote_topic(const char *name) {
     for (size_t i = 0; i < ARRAY_LENGTH(topics); i++)
         if (strcmp(name, topics[i].name) == 0) {
-            topics[i].write();
+            if (topics[i].write)
+                topics[i].write();
+            else
+                fputs(topics[i].text, stdout);
             return true;
         }
     return false;

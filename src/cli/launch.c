@@ -119,11 +119,6 @@ static bool listener_got(int number) {
     return false;
 }
 
-static bool program_has(const siginfo_t *info) {
-    bool by_terminal = info->si_code == SI_KERNEL;
-    return by_terminal || listener_got(info->si_signo);
-}
-
 /* ---- the program ---- */
 
 static void become(char *const *command, int report) {
@@ -161,7 +156,8 @@ static void relay_until_end(struct launch *launch, void (*stop_asked)(void)) {
         int number = sigwaitinfo(&self.held, &info);
         if (number == SIGINT)
             launch->interrupted = true;
-        if (number > 0 && number != SIGCHLD && !program_has(&info))
+        bool by_terminal = info.si_code == SI_KERNEL; /* to the program, too */
+        if (number > 0 && number != SIGCHLD && !by_terminal && !listener_got(number))
             kill(launch->child, number);
         if (number == SIGINT || number == SIGTERM || number == SIGHUP)
             stop_asked();

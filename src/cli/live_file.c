@@ -43,16 +43,13 @@ struct vramgc_file *live_file_map(const char *path) {
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-static bool is_file_of(const struct vramgc_file *file, const struct vramgc_file *record) {
-    return memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) == 0 &&
-           file->process_start == record->process_start && file->pid == record->pid &&
-           file->started_ns == record->started_ns && file->end == VRAMGC_END_UNKNOWN;
-}
-
 struct vramgc_file *live_file_find(uint64_t pid) {
     struct stats_file *record = running_with_mapping(pid);
     struct vramgc_file *file = record ? live_file_map(record->path) : NULL;
-    if (file && !is_file_of(file, record->file)) {
+    if (file &&
+        (memcmp(file->magic, VRAMGC_MAGIC, sizeof file->magic) != 0 ||
+         file->process_start != record->file->process_start || file->pid != record->file->pid ||
+         file->end != VRAMGC_END_UNKNOWN || file->started_ns != record->file->started_ns)) {
         live_file_close(file);
         file = NULL;
     }

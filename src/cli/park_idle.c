@@ -123,12 +123,6 @@ static void rests(struct program *program, uint64_t now) {
     asked_no_more(program);
 }
 
-static void ask_others(struct program *program) {
-    if (program->slot)
-        peer_wants_turn(program->slot);
-    parked_ask(program->file->pid);
-}
-
 static void wants_back(struct program *program, uint64_t now) {
     if (now < program->again_ns || has_turn(program->parked_for, now))
         return;
@@ -137,8 +131,10 @@ static void wants_back(struct program *program, uint64_t now) {
     enum park_state state = park_state_of(pid); /* LOCKED: the driver failed to let it go on */
     program->parked = (state == PARK_PARKED || state == PARK_LOCKED) &&
                       !wake_process(pid, first ? PARK_KNOWN : PARK_QUIET);
+    if (program->parked && program->slot)
+        peer_wants_turn(program->slot);
     if (program->parked)
-        ask_others(program);
+        parked_ask(pid);
     program->again_ns = program->parked ? now + AGAIN_NS : 0;
     program->since_ns = now;
 }

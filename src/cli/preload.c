@@ -1,6 +1,7 @@
 /* preload.c: see preload.h. */
 #include "cli/preload.h"
 #include "base/base.h"
+#include "base/parse.h"
 #include "base/state_folder.h"
 #include "base/text.h"
 
@@ -140,14 +141,10 @@ bool preload_allocator(const char *name, char *path, size_t capacity) {
     return false;
 }
 
-static bool is_shell(const char *name) {
-    return strcmp(name, "sh") == 0 || strcmp(name, "bash") == 0 || strcmp(name, "dash") == 0;
-}
-
 /* The script a command runs: itself, or what a shell is given. NULL: neither. */
 static const char *script_of(char *const *command) {
     const char *script = command[0];
-    if (is_shell(text_after_folder(script))) {
+    if (parse_choice(text_after_folder(script), "sh|bash|dash") >= 0) {
         size_t i = 1;
         while (command[i] && command[i][0] == '-' && strchr(command[i], 'c') == NULL)
             i++;

@@ -51,13 +51,10 @@ static bool take_verbose(const struct args *args) {
 }
 
 /* A value of an option such as --lowvram stands behind a = only. */
-static bool is_value(const char *word) {
-    return (strcmp(word, "0") == 0 || strcmp(word, "1") == 0) && access(word, X_OK) != 0;
-}
-
 static bool take_command(const struct args *args) {
     run.command = args->argv + args->next;
-    if (*run.command && args->next > 1 && is_value(*run.command)) {
+    if (*run.command && args->next > 1 && parse_choice(*run.command, "0|1") >= 0 &&
+        access(*run.command, X_OK) != 0) {
         complain("%s is no command; a value goes with its option: %s=%s", *run.command,
                  args->argv[args->next - 1], *run.command);
         return false;
@@ -288,12 +285,6 @@ static void ask_whatif(const char *path) {
     }
 }
 
-static void ask_whatif_of(const struct records *files) {
-    for (size_t i = 0; run.options.record && i < files->count; i++)
-        if (ON_ALL_CARDS(files->list[i]->file, ooms))
-            ask_whatif(files->list[i]->path);
-}
-
 static void tell_run(void) {
     struct records files = find_ended();
     const struct launch_facts facts = {.run_id = run.run_id,
@@ -301,7 +292,9 @@ static void tell_run(void) {
                                        .wait_status = run.launch.wait_status,
                                        .interrupted = run.launch.interrupted,
                                        .elapsed_ns = run.launch.elapsed_ns};
-    ask_whatif_of(&files);
+    for (size_t i = 0; run.options.record && i < files.count; i++)
+        if (ON_ALL_CARDS(files.list[i]->file, ooms))
+            ask_whatif(files.list[i]->path);
     if (run.json)
         write_run_json(&files, &facts);
     if (run.no_summary)

@@ -255,11 +255,6 @@ static void draw_bottom(const struct screen *screen) {
     attrset(A_NORMAL);
 }
 
-static void draw_help(void) {
-    for (int i = 0; i < (int)ARRAY_LENGTH(help_lines) && i < LINES - 1; i++)
-        mvaddnstr(i, 0, help_lines[i], COLS - 1);
-}
-
 static bool some_is_busy(const struct cards *cards) {
     bool some = false;
     for (size_t i = 0; i < cards->count; i++)
@@ -320,8 +315,8 @@ static void draw(struct screen *screen) {
     lay_out(screen, rows);
     screen->first = clamp(screen->first, (int)screen->page.count - rows);
     erase();
-    if (screen->helps)
-        draw_help();
+    for (int i = 0; screen->helps && i < (int)ARRAY_LENGTH(help_lines) && i < rows; i++)
+        mvaddnstr(i, 0, help_lines[i], COLS - 1);
     for (int i = 0; !screen->helps && i < rows && screen->first + i < (int)screen->page.count; i++)
         draw_line(screen, i, &screen->page.lines[i > 0 ? screen->first + i : 0]);
     draw_bottom(screen);

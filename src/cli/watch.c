@@ -136,12 +136,6 @@ static void watch_look(bool last) {
     alert_commands_turn();
 }
 
-static void look_for_parking(void) {
-    for (struct watched *watched = self.list; watched; watched = watched->next)
-        if (!watched->over)
-            park_idle_look(watched->path);
-}
-
 static bool any_pid_lives(void) {
     for (size_t i = 0; i < self.pid_count; i++)
         if (process_lives(self.pids[i], self.pid_starts[i]))
@@ -186,7 +180,9 @@ static void watch_until_over(int channel) {
             looked_ns = now;
             watch_look(false);
         }
-        look_for_parking();
+        for (struct watched *watched = self.list; watched; watched = watched->next)
+            if (!watched->over)
+                park_idle_look(watched->path);
         last = poll(&over, 1, (int)(park_idle_step_ns(LOOK_NS) / MILLISECOND_NS)) > 0 ||
                (self.pid_count > 0 && !any_pid_lives());
     }

@@ -96,13 +96,6 @@ static void whatif_add_run(struct whatif *whatif, const struct stats_file *recor
 
 /* ---- the process ---- */
 
-/* What of the card was not PyTorch's: the least that the context and other programs had, and the
- * most of the program's other libraries. */
-static uint64_t beside_of(const struct stats_file *record, unsigned device) {
-    const struct vramgc_device *of = &record->file->devices[device];
-    return others_least(of) + of->stats.other_bytes.peak;
-}
-
 /* The folder that has torch/lib/libc10_cuda.so. */
 static void packages_of(const struct recording *recording, char *out, size_t capacity) {
     static const char inside[] = "/torch/lib/";
@@ -215,6 +208,7 @@ static bool find_device(struct words *words) {
 static bool whatif_replay(struct whatif *whatif, const struct stats_file *record,
                           const struct recording *recording, const char *python) {
     static struct words words;
+    const struct vramgc_device *device = &record->file->devices[recording->device];
     int steps = -1, answers[2] = {-1, -1}, status;
     if (!find_device(&words))
         return false;
@@ -222,7 +216,8 @@ static bool whatif_replay(struct whatif *whatif, const struct stats_file *record
         packages_of(recording, words.packages, sizeof words.packages);
         python = record->file->executable;
     }
-    whatif->beside_bytes = beside_of(record, recording->device);
+    /* The least that the context and other programs had, and the most of other libraries. */
+    whatif->beside_bytes = others_least(device) + device->stats.other_bytes.peak;
     fill_words(&words, whatif, recording, python);
     pid_t child = -1;
     if (steps_to_read(recording, &steps) && pipe2(answers, O_CLOEXEC) == 0)

@@ -130,10 +130,6 @@ static void *next_in_scope(enum real_library library, const char *symbol) {
     return !p || is_own_wrapper(p) || (library == CUDA && !driver_is_global()) ? NULL : p;
 }
 
-static bool is_loaded(enum real_library library) {
-    return objects_range(stems[library]).end != 0;
-}
-
 /* A library that hooks dlsym behind us, as quota libraries do, answers for a library with functions
  * of its own: those the caller would have got without us. It may mean its own and find ours, which
  * have the same names and come first. */
@@ -162,7 +158,7 @@ void *real_find(enum real_id id) {
     if (missing == FOR_EVER || missing == changes)
         return NULL;
     /* Before the search: another thread may load the driver after it. */
-    bool driver_lacks_it = real_table[id].library == CUDA && is_loaded(CUDA);
+    bool driver_lacks_it = real_table[id].library == CUDA && objects_range(stems[CUDA]).end != 0;
     void *p = real_search(real_table[id].library, real_table[id].symbol, &self.beneath[id]);
     if (p)
         take_pointer(id, p);

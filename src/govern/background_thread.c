@@ -198,13 +198,6 @@ static bool only_we_are_left(uint64_t now) {
     return stat.state == 'Z' && stat.threads == 1 + own_threads(); /* the main thread counts */
 }
 
-/* The program's exit handlers may be run here. */
-static void leave_last(void) {
-    atomic_store(&self.stopping, true);
-    wakeup(WAKEUP_DECAY);
-    own_thread_take_signals();
-}
-
 static void *decay_thread(void *unused) {
     capture_mode_relax(); /* for good: our own calls must never end a capture */
     while (!atomic_load(&self.stopping)) {
@@ -270,8 +263,11 @@ static void *background_thread(void *unused) {
             store_copy_out();
         }
         atomic_store(&self.looking, false);
-        if (only_we_are_left(now))
-            leave_last();
+        if (only_we_are_left(now)) { /* the program's exit handlers may be run here */
+            atomic_store(&self.stopping, true);
+            wakeup(WAKEUP_DECAY);
+            own_thread_take_signals();
+        }
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_LOOK, step_ns(now), count);
     }

@@ -138,13 +138,6 @@ static void soft_oom_failed(const char *how) {
     LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
 }
 
-/* The flush thread may have what cannot be had here: it decides for itself. */
-static void leave_to_background(struct device *device, enum soft_oom verdict) {
-    atomic_store(&reclaim_of(device)->verdict, verdict);
-    atomic_store(&reclaim_of(device)->wanted, true);
-    wakeup(WAKEUP_LOOK);
-}
-
 /* A storm of segments is decided by one reading and what this process took since. The facts are
  * taken before a pending one is concluded: its retry is never answered so. */
 bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
@@ -165,8 +158,10 @@ bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
     enum soft_oom verdict = soft_oom_check(&facts);
     if (verdict == SOFT_OOM_SAFE && !decision.observed && !reclaim_need_not_wait(device))
         verdict = SOFT_OOM_AT_WORK;
-    if (verdict != SOFT_OOM_SAFE) {
-        leave_to_background(device, verdict);
+    if (verdict != SOFT_OOM_SAFE) { /* the flush thread, which decides for itself, may do it */
+        atomic_store(&reclaim_of(device)->verdict, verdict);
+        atomic_store(&reclaim_of(device)->wanted, true);
+        wakeup(WAKEUP_LOOK);
         return false;
     }
     if (decision.observed) {

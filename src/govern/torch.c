@@ -95,15 +95,10 @@ uint64_t torch_addresses_bytes(void) {
 #define NEW_GIVEN "VRAMGC_GIVEN_ALLOC_CONF"
 
 /* 2.1.0 looks for libcuda.so, which many machines and containers do not have; 2.1.1 for
- * libcuda.so.1.
- */
-static bool lacks_the_driver(const char *torch_version) {
-    return strncmp(torch_version, "2.1.0", sizeof "2.1.0" - 1) == 0;
-}
-
+ * libcuda.so.1. */
 bool alloc_conf_is_sound(const char *torch_version) {
     struct torch_version v;
-    return !lacks_the_driver(torch_version) && torch_parse(torch_version, &v) &&
+    return strncmp(torch_version, "2.1.0", 5) != 0 && torch_parse(torch_version, &v) &&
            torch_at_least(&v, 2, 1) && !(v.major == 2 && v.minor == 13) &&
            !torch_at_least(&v, TORCH_NEWEST + 1);
 }

@@ -97,10 +97,6 @@ void nodes_release(struct nodes *nodes) {
  * core of x86-64 has had since 2008. */
 #define TABLE_SPARSE_CAPACITY ((size_t)32768)
 
-static unsigned log2_of(size_t power) {
-    return (unsigned)__builtin_ctzll(power);
-}
-
 static void move_chain(struct table *to, struct run *run) {
     while (run) {
         struct run *next = run->chain;
@@ -110,7 +106,7 @@ static void move_chain(struct table *to, struct run *run) {
 }
 
 static bool grow_to(struct table *table, size_t capacity) {
-    struct table larger = {.capacity = capacity, .shift = 64 - log2_of(capacity)};
+    struct table larger = {.capacity = capacity, .shift = 64 - (unsigned)__builtin_ctzll(capacity)};
     larger.buckets = nodes_map(capacity * sizeof(struct run *));
     if (!larger.buckets)
         return false;

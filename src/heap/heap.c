@@ -173,14 +173,9 @@ bool heap_range_add(struct heap *heap, uint64_t address, uint64_t bytes, uint64_
     return segment_add(heap, segment, HEAP_UNMAPPED);
 }
 
-static struct segment *segment_at(const struct heap *heap, uint64_t address) {
-    struct segment *segment = directory_find(&heap->directory, address);
-    return segment && segment->address == address ? segment : NULL;
-}
-
 bool heap_segment_remove(struct heap *heap, uint64_t address, uint64_t *bytes) {
-    struct segment *segment = segment_at(heap, address);
-    if (!segment)
+    struct segment *segment = directory_find(&heap->directory, address);
+    if (!segment || segment->address != address)
         return false;
     segment_leave(heap, segment);
     struct segment **last = &heap->aside;

@@ -23,10 +23,6 @@ static void *const wrappers[REAL_COUNT] = {
 #undef PASS
 #undef NEED
 
-static void *wrapper_of(enum real_id id) {
-    return id < REAL_COUNT ? wrappers[id] : NULL;
-}
-
 static void *for_pointer(void *pointer) {
     real_find_driver();
     enum real_id id = real_of_pointer(pointer);
@@ -80,13 +76,6 @@ static const char *const absent[REAL_COUNT] = {
 #undef PASS
 #undef NEED
 
-/* Many programs ask in this way whether there is a CUDA at all. The real dlsym answers in the end:
- * for RTLD_DEFAULT it looks at who asks. */
-static void hide_absent(enum real_id id, const void *found, const char **name) {
-    if (found && objects_own(found) && !real_get(id))
-        *name = absent[id];
-}
-
 static void *not_hooked(void *handle, const char *name, const void *caller,
                         const char **name_slot) {
     void *found = nvml_fabric_lookup(handle, name, caller);
@@ -107,8 +96,11 @@ void *hook_dlsym(void *handle, const char *name, const void *caller, const char 
     forget_closed(); /* what did not come through our dlclose */
     real_get(id); /* first: a look-up in vain leaves an error behind, which is not the caller's */
     void *found = real_ask_next(handle, name);
-    hide_absent(id, found, name_slot);
-    return handle != RTLD_DEFAULT && found && real_offer(id, found) ? wrapper_of(id) : NULL;
+    /* Many programs ask in this way whether there is a CUDA at all. The real dlsym answers in the
+     * end: for RTLD_DEFAULT it looks at who asks. */
+    if (found && objects_own(found) && !real_get(id))
+        *name_slot = absent[id];
+    return handle != RTLD_DEFAULT && found && real_offer(id, found) ? wrappers[id] : NULL;
 }
 
 /* f: where the pointer is found. The runtime's flags: cudaEnablePerThreadDefaultStream is 2 like

@@ -184,12 +184,6 @@ bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) 
     return !refusal->granted && refusal->reported == told->refusal->reported;
 }
 
-/* Memory that is kept for a step serves its tensors. */
-static uint64_t lacking_bytes_of(const struct vramgc_refusal *refusal) {
-    return minus_u64(refusal->request_bytes,
-                     refusal->free_bytes + refusal->idle_bytes + refusal->step_bytes);
-}
-
 /* Models that are still there though their work is done pile up from job to job, too few for
  * growth. Where the first left next to nothing, or one less than the one before, the program takes
  * its models away by itself, and what is there now is the one at work. */
@@ -298,7 +292,9 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     add_up(&oom);
     oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
     oom.growth = growth_until(record, oom.device, refusal->turns, refusal->time_ns);
-    oom.lacking_bytes = lacking_bytes_of(refusal);
+    oom.lacking_bytes = /* memory that is kept for a step serves its tensors */
+        minus_u64(refusal->request_bytes,
+                  refusal->free_bytes + refusal->idle_bytes + refusal->step_bytes);
     oom.stayed_bytes = stayed_bytes(&oom);
     oom.pile = growers_pile(record->file, oom.device, refusal);
     oom.load = load_at(record, oom.device, refusal, &oom.earlier_bytes);

@@ -189,21 +189,15 @@ uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_devic
     return count;
 }
 
-static struct oom_growth growth_of_jobs(const struct stats_file *record,
-                                        const struct vramgc_device *device, uint64_t until_ns) {
-    uint64_t left[VRAMGC_MAX_JOBS];
-    return growth_in(left, left_by_jobs(record, device, until_ns, left));
-}
-
 /* A model that is loaded layer by layer leaves more and more, as it should: then only what stays
  * from job to job is growth. */
 struct oom_growth growth_until(const struct stats_file *record, const struct vramgc_device *device,
                                uint64_t turns, uint64_t until_ns) {
     const struct vramgc_floors *floors = &device->floors;
-    uint64_t merged = max_u64(floors->merged, 1);
+    uint64_t merged = max_u64(floors->merged, 1), left[VRAMGC_MAX_JOBS];
     uint64_t count = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), turns / merged);
     struct oom_growth growth = growth_in(floors->bytes, count);
-    struct oom_growth jobs = growth_of_jobs(record, device, until_ns);
+    struct oom_growth jobs = growth_in(left, left_by_jobs(record, device, until_ns, left));
     bool of_one = turns < MANY_TURNS && !rises_evenly(floors->bytes, count / 4, count);
     growth.grows = growth.grows &&
                    (jobs.grows ||

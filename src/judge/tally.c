@@ -55,11 +55,6 @@ static bool tally_much_idle(const struct vramgc_device_stats *stats) {
            idle >= VERDICT_IDLE_SHARE * (double)stats->held_bytes.peak;
 }
 
-/* The driver's pool, and nothing else, is why no pages follow live blocks (govern/mode_table.c). */
-static bool pool_idle(const struct stats_file *record, const struct vramgc_device_stats *stats) {
-    return record->file->driver_pool && stats->block_allocs > 0 && tally_much_idle(stats);
-}
-
 /* By a fault's signal, or by SIGKILL. Other signals, and Ctrl-C, are somebody's wish. */
 static bool is_crash(const struct stats_file *record) {
     static const int signals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS,
@@ -91,7 +86,9 @@ static void count_device(struct tally *tally, const struct stats_file *record, s
     tally->reclaimed_bytes += (double)s->reclaimed_bytes;
     tally->reclaim_ns += (double)s->reclaim_ns;
     tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
-    tally->pool_idle = tally->pool_idle || pool_idle(record, s);
+    /* The driver's pool, and nothing else, is why no pages follow live blocks (mode_table.c). */
+    tally->pool_idle = tally->pool_idle ||
+                       (record->file->driver_pool && s->block_allocs > 0 && tally_much_idle(s));
     count_highest(tally, record, &record->file->devices[index]);
 }
 

@@ -315,12 +315,6 @@ static CUresult free_now(size_t *bytes) {
     return cu.cuMemGetInfo_v2(bytes, &total);
 }
 
-static void tell_lack(struct text *said, unsigned at_ms, size_t before, size_t now) {
-    text_format(said, "%safter %u ms ", at_ms ? "; " : "", at_ms);
-    text_add_bytes(said, minus_u64(before, now));
-    text_add(said, " lacked");
-}
-
 /* Others may come meanwhile, and take a little. No driver is known to need longer than the ten
  * seconds that it gets. */
 enum outcome check_release(struct text *said) {
@@ -338,7 +332,9 @@ enum outcome check_release(struct text *said) {
         sleep_ns(waits_ms[i] * MILLISECOND_NS);
         at_ms += waits_ms[i];
         WORKS("cuMemGetInfo", free_now(&now));
-        tell_lack(said, at_ms, before, now);
+        text_format(said, "%safter %u ms ", at_ms ? "; " : "", at_ms);
+        text_add_bytes(said, minus_u64(before, now));
+        text_add(said, " lacked");
     }
     while (now + TOLERANCE < before && at_ms < 10000) {
         sleep_ns(100 * MILLISECOND_NS);

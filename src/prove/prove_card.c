@@ -54,12 +54,6 @@ static void write_result(FILE *out, const char *what, const char *name,
     fputc('\n', out);
 }
 
-static void write_results(FILE *out, const struct findings *findings) {
-    for (size_t i = 0; i < check_count; i++)
-        write_result(out, "check", check_table[i].name, &findings->results[i]);
-    write_result(out, "check", "park", &findings->park);
-}
-
 static bool write_proof(int fd, const struct findings *findings, const char *version) {
     FILE *out = fdopen(fd, "w");
     if (!out) {
@@ -67,7 +61,9 @@ static bool write_proof(int fd, const struct findings *findings, const char *ver
         return false;
     }
     write_proof_head(out, findings, version);
-    write_results(out, findings);
+    for (size_t i = 0; i < check_count; i++)
+        write_result(out, "check", check_table[i].name, &findings->results[i]);
+    write_result(out, "check", "park", &findings->park);
     fputs(&PROOF_END[1], out); /* the line before has ended */
     bool written = fflush(out) == 0 && fsync(fd) == 0 && !ferror(out);
     return fclose(out) == 0 && written;

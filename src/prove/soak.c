@@ -310,16 +310,12 @@ static bool new_segment(struct worker *worker, struct segment *segment) {
     return segment->at != 0;
 }
 
-/* Before the card is. */
-static bool has_no_room(size_t bytes) {
-    return soak.room && vm_figures(soak.vm).physical_bytes + bytes > soak.room;
-}
-
 static bool new_block(struct worker *worker, struct segment *segment, size_t index) {
     uint64_t at = segment->at + index * segment->block_bytes;
     uint32_t seed = worker->seed += 2;
-    if (has_no_room(segment->block_bytes) ||
-        !vm_commit(soak.vm, at, segment->block_bytes, graphs_capturing())) {
+    bool no_room = soak.room && /* before the card has none */
+                   vm_figures(soak.vm).physical_bytes + segment->block_bytes > soak.room;
+    if (no_room || !vm_commit(soak.vm, at, segment->block_bytes, graphs_capturing())) {
         worker->full++;
         return false;
     }

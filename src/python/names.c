@@ -150,10 +150,6 @@ static uint32_t read_stack(uint64_t frame) {
     return who;
 }
 
-static bool way_is_known(const struct way *way, uint64_t entry, uint64_t key, uint64_t names) {
-    return entry >> KEY_SHIFT == key >> KEY_SHIFT && atomic_load(&way->names) == names;
-}
-
 /* Autograd's own thread has no function. While it works the one that called backward() waits, and
  * no other takes memory as a rule: it goes back through the work of whichever took some last. */
 static uint32_t names_backward(void) {
@@ -179,7 +175,7 @@ uint32_t names_caller(void) {
     uint64_t key = (trail.codes ^ trail.codes >> 32) << KEY_SHIFT;
     struct way *way = &self.ways[key >> KEY_SHIFT & (WAYS - 1)];
     uint64_t entry = atomic_load_explicit(&way->entry, memory_order_acquire);
-    if (!way_is_known(way, entry, key, trail.names)) {
+    if (entry >> KEY_SHIFT != key >> KEY_SHIFT || atomic_load(&way->names) != trail.names) {
         entry = key | read_stack(frame);
         atomic_store(&way->names, trail.names);
         atomic_store_explicit(&way->entry, entry, memory_order_release);

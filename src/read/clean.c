@@ -27,6 +27,7 @@ static void clean_head(struct vramgc_file *file) {
     file->setting_count = min_u64(file->setting_count, VRAMGC_MAX_SETTINGS);
     file->hook_count = min_u64(file->hook_count, VRAMGC_MAX_HOOKS);
     file->stack_count = min_u64(file->stack_count, VRAMGC_MAX_STACKS);
+    file->library_count = min_u64(file->library_count, VRAMGC_MAX_LIBRARIES);
 }
 
 static void clean_stacks(struct vramgc_file *file) {
@@ -57,12 +58,6 @@ static void clean_calls(struct vramgc_file *file) {
             file->call_count = i + 1;
         else
             break;
-}
-
-static void clean_libraries(struct vramgc_file *file) {
-    file->library_count = min_u64(file->library_count, VRAMGC_MAX_LIBRARIES);
-    for (size_t i = 0; i < file->library_count; i++)
-        CLEAN(file->libraries[i].name);
 }
 
 /* Of an owner without a name nothing is kept. */
@@ -116,6 +111,8 @@ void clean_file(struct vramgc_file *file) {
     }
     for (size_t i = 0; i < file->hook_count; i++)
         CLEAN(file->hooks[i].name);
+    for (size_t i = 0; i < file->library_count; i++)
+        CLEAN(file->libraries[i].name);
     for (size_t i = 0; i < VRAMGC_MAX_ACTIONS; i++)
         CLEAN(file->actions[i].function), CLEAN(file->actions[i].phase),
             CLEAN(file->actions[i].asker_name);
@@ -124,7 +121,6 @@ void clean_file(struct vramgc_file *file) {
     clean_stacks(file);
     clean_sites(file);
     clean_calls(file);
-    clean_libraries(file);
     clean_devices(file);
 }
 

@@ -60,12 +60,9 @@ static bool ended_after_rest(const struct vramgc_device *device) {
 }
 
 /* Averages are of the work: what Python frees as it ends, one tensor after another, is not. */
-static const struct vramgc_device_stats *stats_of_work(const struct vramgc_device *device) {
-    return ended_after_rest(device) ? &device->rest.stats : &device->stats;
-}
-
 struct derived derived_figure(enum derived_id id, const struct vramgc_device *device) {
-    const struct vramgc_device_stats *s = &device->stats, *work = stats_of_work(device);
+    const struct vramgc_device_stats *s = &device->stats,
+                                     *work = ended_after_rest(device) ? &device->rest.stats : s;
     const uint64_t total = device->total_bytes;
     switch (id) {
 #define DERIVED(name, condition, value, help)                                                      \

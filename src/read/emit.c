@@ -92,6 +92,13 @@ static bool is_member_wanted(const struct emit *emit, const char *name) {
     return strncmp(emit->only, name, length) == 0 && !name[length];
 }
 
+static void schema_described(struct emit *emit, const char *before, const char *help,
+                             const char *behind) {
+    fputs(before, emit->out);
+    quote(emit->out, help);
+    fputs(behind, emit->out);
+}
+
 /* type is NULL for objects and arrays, which follow with their own. */
 static void schema_member(struct emit *emit, const char *name, const char *help, const char *type,
                           bool nullable) {
@@ -104,11 +111,10 @@ static void schema_member(struct emit *emit, const char *name, const char *help,
     if (!type)
         return;
     fprintf(emit->out, nullable ? "{\"type\": [\"%s\", \"null\"]" : "{\"type\": \"%s\"", type);
-    if (*help) {
-        fputs(", \"description\": ", emit->out);
-        quote(emit->out, help);
-    }
-    fputc('}', emit->out);
+    if (*help)
+        schema_described(emit, ", \"description\": ", help, "}");
+    else
+        fputc('}', emit->out);
 }
 
 /* Starts a member: separator, name, colon; for the schema also type and description. False: it is
@@ -151,19 +157,14 @@ static void deeper(struct emit *emit, bool is_array, bool inline_items) {
     level(emit)->count = 0;
 }
 
-static void schema_object(struct emit *emit, const char *help) {
-    fputs("{\"type\": \"object\", \"description\": ", emit->out);
-    quote(emit->out, help);
-    fputs(", \"properties\": {", emit->out);
-}
-
 static void open_object(struct emit *emit, const char *name, const char *help, bool inline_items) {
     inline_items = inline_items || level(emit)->inline_items;
     member(emit, name, help, NULL, false);
     if (emit->format == EMIT_JSON)
         fputc('{', emit->out);
     else if (emit->format == EMIT_SCHEMA)
-        schema_object(emit, help);
+        schema_described(emit, "{\"type\": \"object\", \"description\": ", help,
+                         ", \"properties\": {");
     else if (emit->format == EMIT_PICKLE)
         pickle_open(emit->out, OP_DICT);
     else if (emit->format == EMIT_TEXT && name)
@@ -215,9 +216,7 @@ size_t emit_list(struct emit *emit, const char *name, const char *help, size_t c
     if (emit->format == EMIT_JSON) {
         fputc('[', emit->out);
     } else if (emit->format == EMIT_SCHEMA) {
-        fputs("{\"type\": \"array\", \"description\": ", emit->out);
-        quote(emit->out, help);
-        fputs(", \"items\": ", emit->out);
+        schema_described(emit, "{\"type\": \"array\", \"description\": ", help, ", \"items\": ");
     } else if (emit->format == EMIT_PICKLE) {
         pickle_open(emit->out, OP_LIST);
     } else if (count > 0) {
@@ -233,9 +232,9 @@ void emit_begin(struct emit *emit, FILE *out, enum emit_format format, const cha
         fputc('{', out);
     } else if (format == EMIT_SCHEMA) {
         fputs("{\"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n", out);
-        fputs("\"title\": \"vramgc report\", \"type\": \"object\", \"description\": ", out);
-        quote(out, help);
-        fputs(", \"properties\": {", out);
+        schema_described(
+            emit, "\"title\": \"vramgc report\", \"type\": \"object\", \"description\": ", help,
+            ", \"properties\": {");
     } else if (format == EMIT_PICKLE) {
         fputc(OP_PROTO, out);
         fputc(2, out);
@@ -319,10 +318,10 @@ void emit_numbers(struct emit *emit, const char *name, const char *help, const v
                   size_t stride, size_t count) {
     member(emit, name, help, NULL, false);
     if (emit->format == EMIT_SCHEMA) {
-        fputs("{\"type\": \"array\", \"items\": {\"type\": \"integer\"}, \"description\": ",
-              emit->out);
-        quote(emit->out, help);
-        fputc('}', emit->out);
+        schema_described(
+            emit,
+            "{\"type\": \"array\", \"items\": {\"type\": \"integer\"}, \"description\": ", help,
+            "}");
         return;
     }
     if (emit->format == EMIT_TEXT) {

@@ -130,14 +130,10 @@ static uint64_t kept_age_ns(const struct stats_peek *peek) {
     return minus_u64(clock_read_ns(CLOCK_REALTIME), ended_ns);
 }
 
-/* Not seen from here, in another container or on another machine with the same home. */
-static bool may_run_elsewhere(const struct stats_peek *peek) {
-    const uint64_t day_ns = 24 * 3600 * SECOND_NS;
-    return peek->end == VRAMGC_END_UNKNOWN && kept_age_ns(peek) < day_ns;
-}
-
+/* One that is not seen to live may run in another container, or on a machine with the same home. */
 static bool may_go(const struct stats_peek *peek) {
-    return !peek_lives(peek) && !may_run_elsewhere(peek);
+    const uint64_t day_ns = 24 * 3600 * SECOND_NS;
+    return !peek_lives(peek) && (peek->end != VRAMGC_END_UNKNOWN || kept_age_ns(peek) >= day_ns);
 }
 
 static void remove_beside(const char *path, const char *ending) {

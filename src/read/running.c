@@ -231,16 +231,12 @@ static bool read_stranger(uint64_t pid, struct running_stranger *out) {
     return length > 0;
 }
 
-static void read_strangers(struct running *running) {
-    for (size_t i = 0; i < self.stranger_count; i++)
-        running->stranger_count +=
-            read_stranger(self.strangers[i], &running->strangers[running->stranger_count]);
-}
-
 struct running running_find(void) {
     look_for_programs();
     struct running running = {.list = calloc(self.count + 1, sizeof *running.list)};
-    read_strangers(&running);
+    for (size_t i = 0; i < self.stranger_count; i++)
+        running.stranger_count +=
+            read_stranger(self.strangers[i], &running.strangers[running.stranger_count]);
     for (size_t i = self.count; running.list && i-- > 0;) {
         struct running_process process = {self.list[i].pid, load_running(&self.list[i]), -1};
         if (!process.record)

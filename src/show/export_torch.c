@@ -201,11 +201,6 @@ static size_t snapshot_segment(struct emit *emit, const struct vramgc_block *fir
     return n;
 }
 
-static void snapshot_map(struct emit *emit, const struct block_map *map, size_t device) {
-    for (size_t i = 0; i < map->head.count;)
-        i += snapshot_segment(emit, &map->blocks[i], map->head.count - i, device);
-}
-
 /* The out-of-memory that the map is of; PyTorch may not have asked the driver before. */
 static void write_map_trace(struct emit *emit, const struct stats_file *record,
                             const struct vramgc_map *head) {
@@ -241,11 +236,13 @@ static void write_device_traces(struct emit *emit, const struct stats_file *reco
 static void write_segments(struct emit *emit, const struct stats_file *record,
                            const struct block_maps *maps, const struct pile *piles) {
     emit_list(emit, "segments", "", 1);
-    for (size_t i = 0; i < record->file->device_count; i++)
-        if (maps->of[i].blocks)
-            snapshot_map(emit, &maps->of[i], i);
-        else
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        const struct block_map *map = &maps->of[i];
+        for (size_t j = 0; map->blocks && j < map->head.count;)
+            j += snapshot_segment(emit, &map->blocks[j], map->head.count - j, i);
+        if (!map->blocks)
             write_pile(emit, &record->file->devices[i], i, &piles[i]);
+    }
     emit_close(emit);
 }
 

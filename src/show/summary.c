@@ -37,15 +37,11 @@ static struct figure show_command_end(const struct launch_facts *launch) {
     return show_words("%sexit %d", why, WEXITSTATUS(launch->wait_status));
 }
 
-static const char *without_folder(const char *command) {
-    const char *slash = memrchr(command, '/', strcspn(command, " "));
-    return slash ? slash + 1 : command;
-}
-
 size_t summary_shorten(const char **command, size_t columns) {
     const size_t mark = 2;
-    if ((*command)[bytes_of_columns(*command, columns)])
-        *command = without_folder(*command);
+    const char *slash = memrchr(*command, '/', strcspn(*command, " "));
+    if (slash && (*command)[bytes_of_columns(*command, columns)])
+        *command = slash + 1;
     size_t length = bytes_of_columns(*command, columns);
     return (*command)[length] ? bytes_of_columns(*command, columns - mark) : length;
 }
@@ -80,9 +76,12 @@ static void summary_title(FILE *out, const struct launch_facts *launch,
     fprintf(out, "%s%s\n", line, when);
 }
 
-static void write_process_line(FILE *out, const struct stats_file *record, const char *end) {
+static void write_process(FILE *out, const struct stats_file *record, bool with_held) {
     TEXT_OVER(text, right, 96);
-    text_format(&text, "pid %lu   %s", record->file->pid, end);
+    text_format(&text, "pid %lu   ", record->file->pid);
+    if (with_held)
+        text_format(&text, "held %s   ", show_bytes(to_u64(stats_file_held_peak(record))).text);
+    text_add(&text, summary_end(record).text);
     write_edges(out, record->file->command_line, right);
 }
 
@@ -96,18 +95,10 @@ static bool ended_alike(const struct stats_file *record, int status) {
  * behind, or that Ctrl-C has reached, too, and that takes longer to end. */
 static void write_only_process(FILE *out, const struct stats_file *record,
                                const struct launch_facts *launch) {
-    write_process_line(out, record, summary_end(record).text);
+    write_process(out, record, false);
     if (launch && (launch->interrupted || !ended_alike(record, launch->wait_status)))
         summary_line(out, "command  %s%s", show_command_end(launch).text,
                      record->state == PROCESS_RUNNING ? "; the process above runs on" : "");
-}
-
-static void write_process_row(FILE *out, const struct stats_file *record) {
-    TEXT_OVER(text, right, 96);
-    struct figure held = show_bytes(to_u64(stats_file_held_peak(record)));
-    text_format(&text, "pid %lu   held %s   %s", record->file->pid, held.text,
-                summary_end(record).text);
-    write_edges(out, record->file->command_line, right);
 }
 
 /* ---- the host's memory: who reads a report asks for the card, so this stays short ---- */
@@ -416,7 +407,7 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     if (count == 1)
         write_only_process(out, told, launch);
     for (size_t i = 0; count > 1 && i < count; i++)
-        write_process_row(out, records[i]);
+        write_process(out, records[i], true);
     write_mode(out, told->file);
     if (count > 1)
         summary_line(out, "\nWhat follows is number %zu of these, pid %lu, %s.", verdict.record + 1,

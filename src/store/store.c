@@ -63,12 +63,6 @@ static bool allot(int fd, size_t bytes) {
     return error == 0;
 }
 
-static void move_in(struct vramgc_file *file) {
-    memcpy(file, store_file(), sizeof *file);
-    file->asking = 0; /* who asks now is counted where it began */
-    atomic_store_explicit(&store_current, file, memory_order_release);
-}
-
 static bool give_up(int fd) {
     int error = errno;
     bool special = fd < 0 && file_is_special(self.path);
@@ -88,8 +82,8 @@ bool store_open(const char *pattern) {
     int fd = create_new(pattern);
     if (fd < 0 || !allot(fd, sizeof(struct vramgc_file)))
         return give_up(fd);
-    void *p = mmap(NULL, sizeof(struct vramgc_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) {
+    struct vramgc_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (file == MAP_FAILED) {
         self.copy_to = fd;
         self.copy_id = file_identify(fd);
         store_copy_out();
@@ -97,7 +91,9 @@ bool store_open(const char *pattern) {
         return true;
     }
     close(fd);
-    move_in(p);
+    memcpy(file, store_file(), sizeof *file);
+    file->asking = 0; /* who asks now is counted where it began */
+    atomic_store_explicit(&store_current, file, memory_order_release);
     return true;
 }
 

@@ -135,19 +135,15 @@ void owners_list_top(struct owners *owners, uint64_t live_bytes, struct owners_l
     owners->tops++;
 }
 
-static void step_owner(struct owner *owner) {
-    owner->earlier_bytes = owner->then_bytes;
-    owner->then_bytes = owner->low_bytes;
-    owner->low_bytes = owner->live_bytes;
-}
-
 /* Of all of them together, live_bytes is how much they grew. */
 void owners_step(struct owners *owners, uint64_t turns, struct vramgc_owners *grown) {
     struct vramgc_owners made = {0};
     owners->next_turn = 2 * max_u64(turns, 1);
     for (uint32_t i = 0; i < owners->site_count; i++) {
         struct owner *owner = &owners->of[i];
-        step_owner(owner);
+        owner->earlier_bytes = owner->then_bytes;
+        owner->then_bytes = owner->low_bytes;
+        owner->low_bytes = owner->live_bytes;
         uint64_t more = minus_u64(owner->then_bytes, owner->earlier_bytes);
         made.live_bytes += more;
         if (more)

@@ -40,13 +40,6 @@ static void take_from_ahead(uint64_t bytes) {
     *ahead = minus_u64(*ahead, bytes);
 }
 
-/* PyTorch's allocator got one. */
-static void note_page(struct device *device, uint64_t bytes) {
-    if (UNLIKELY(thread_state.oom.of_page))
-        oom_page_asked(device);
-    thread_state.unmapped_handle_bytes += bytes;
-}
-
 void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *properties,
                  bool allocator, bool step) {
     if (!recording_is_on() || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -56,10 +49,11 @@ void vmm_created(uint64_t handle, uint64_t bytes, const CUmemAllocationProp *pro
         return;
     struct book_handle made = {.handle = handle, .bytes = bytes, .device = device_index(device)};
     figure_add(&device->out->stats.driver_calls, !vhandle_is(handle));
-    if (allocator)
-        note_page(device, bytes);
-    else if (UNLIKELY(oom_is_open()))
+    if (allocator && UNLIKELY(thread_state.oom.of_page))
+        oom_page_asked(device);
+    else if (!allocator && UNLIKELY(oom_is_open()))
         oom_granted(bytes);
+    thread_state.unmapped_handle_bytes += allocator ? bytes : 0;
     stack_note(bytes);
     made.flags = allocator ? BOOK_ALLOCATOR
                            : library_calling() << BOOK_LIBRARY_SHIFT | (step ? BOOK_FOR_STEP : 0);
