@@ -58,8 +58,8 @@ bool log_wants(enum option_log level) {
 static void add_start(struct text *text, enum option_log level, uint64_t ns) {
     static const char *const names[] = {"off", "error", "warn", "info", "debug"};
     uint64_t ms = ns / MILLISECOND_NS;
-    text_format(text, "vramgc: [%ld] %lu:%02lu:%02lu.%03lu %-5s ", (long)getpid(), (ms / 3600000),
-                (ms / 60000 % 60), (ms / 1000 % 60), (ms % 1000), names[level]);
+    text_format(text, "vramgc: [%ld] %lu:%02lu:%02lu.%03lu %-5s ", (long)getpid(), ms / 3600000,
+                ms / 60000 % 60, ms / 1000 % 60, ms % 1000, names[level]);
 }
 
 /* A pipe that is full would hold up the caller until it is read. When poll says that there is room,

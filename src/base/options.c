@@ -214,13 +214,6 @@ static size_t complain_about_unknown(option_complain *complain, void *context) {
     return complaints;
 }
 
-static enum option_origin read_option(const struct option_info *info, struct options *options) {
-    const char *value = getenv(info->variable);
-    if (!value)
-        return ORIGIN_DEFAULT;
-    return option_set(info, value, options) ? ORIGIN_ENVIRONMENT : ORIGIN_INVALID;
-}
-
 static void complain_about(const struct option_info *info, option_complain *complain,
                            void *context) {
     char typed[96], sentence[512];
@@ -238,7 +231,11 @@ size_t options_read(struct options *options, enum option_origin *origins, option
     size_t complaints = 0;
     options_defaults(options);
     for (size_t i = 0; i < option_count; i++) {
-        enum option_origin origin = read_option(&option_table[i], options);
+        const char *value = getenv(option_table[i].variable);
+        enum option_origin origin = !value ? ORIGIN_DEFAULT
+                                    : option_set(&option_table[i], value, options)
+                                        ? ORIGIN_ENVIRONMENT
+                                        : ORIGIN_INVALID;
         if (origin == ORIGIN_INVALID && complain)
             complain_about(&option_table[i], complain, context);
         complaints += origin == ORIGIN_INVALID;
@@ -254,13 +251,6 @@ static void add_choice_word(struct text *text, const char *words, int index) {
         words += *words == '|';
     }
     text_add_n(text, words, strcspn(words, "|"));
-}
-
-static void add_seconds(struct text *text, uint64_t ns) {
-    if (ns % SECOND_NS == 0)
-        text_format(text, "%lus", (ns / SECOND_NS));
-    else
-        text_format(text, "%luus", (ns / 1000));
 }
 
 void option_show(const struct option_info *info, const struct options *options, char *out,
@@ -287,9 +277,12 @@ void option_show(const struct option_info *info, const struct options *options, 
         text_format(&text, "%lu%s", number, small ? "B" : "");
         break;
     }
-    case DURATION:
-        add_seconds(&text, *(const option_number_t *)field);
+    case DURATION: {
+        uint64_t ns = *(const option_number_t *)field;
+        text_format(&text, ns % SECOND_NS ? "%luus" : "%lus",
+                    ns / (ns % SECOND_NS ? 1000 : SECOND_NS));
         break;
+    }
     case CHOICE:
         add_choice_word(&text, info->words, *(const option_choice_t *)field);
         break;

@@ -50,9 +50,9 @@ void text_add_decimal(struct text *text, double value, unsigned decimals) {
         value = -value;
     }
     uint64_t scaled = (uint64_t)(value * (double)scale + 0.5);
-    text_format(text, "%lu", (scaled / scale));
+    text_format(text, "%lu", scaled / scale);
     if (scale > 1)
-        text_format(text, ".%0*lu", (int)decimals, (scaled % scale));
+        text_format(text, ".%0*lu", (int)decimals, scaled % scale);
 }
 
 /* Three digits or four of a unit: its number, and the step of its last digit. */
@@ -79,18 +79,13 @@ double text_bytes_shown(uint64_t bytes, double *step_bytes) {
     return (double)(uint64_t)((double)bytes / *step_bytes + 0.5) * *step_bytes;
 }
 
-static void add_long_duration(struct text *text, uint64_t seconds) {
-    if (seconds >= 3600)
-        text_format(text, "%lu h %02lu m", (seconds / 3600), (seconds / 60 % 60));
-    else
-        text_format(text, "%lu m %02lu s", (seconds / 60), (seconds % 60));
-}
-
 void text_add_duration(struct text *text, uint64_t ns) {
     double value = (double)ns;
     const char *unit = "ns";
     if (ns >= 60 * SECOND_NS) {
-        add_long_duration(text, ns / SECOND_NS);
+        bool hours = ns >= 3600 * SECOND_NS;
+        uint64_t units = ns / SECOND_NS / (hours ? 60 : 1);
+        text_format(text, hours ? "%lu h %02lu m" : "%lu m %02lu s", units / 60, units % 60);
         return;
     }
     if (ns >= SECOND_NS) {

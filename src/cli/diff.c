@@ -75,15 +75,6 @@ static void write_raw_figure(const struct sides *sides, const struct stat_info *
         write_change(sides, label, stat->unit, a.current, b.current);
 }
 
-static void write_raw_figures(const struct sides *sides, const struct vramgc_device_stats *a,
-                              const struct vramgc_device_stats *b) {
-    for (size_t i = 0; i < stat_count; i++) {
-        const struct stat_info *stat = &stat_table[i];
-        if (stat->group != STAT_PROCESS_TOTAL && stat->group != STAT_DEVICE_SUM)
-            write_raw_figure(sides, stat, stat_value(stat, a), stat_value(stat, b));
-    }
-}
-
 static void write_ooms(const struct sides *sides) {
     uint64_t a = diff_ooms(sides->a), b = diff_ooms(sides->b);
     write_columns(sides->out, "out of memory, times", show_ooms(sides->a->file, a).text,
@@ -105,7 +96,11 @@ static void write_all_figures(const struct sides *sides, const struct vramgc_dev
     write_ratio(sides, "held / live, at the peaks", DERIVED_held_over_live_peak, a, b);
     write_ratio(sides, "of the card used at most, %", DERIVED_utilisation_peak_percent, a, b);
     summary_line(sides->out, "all figures that are not 0 in both; `vramgc help NAME` explains one");
-    write_raw_figures(sides, &a->stats, &b->stats);
+    for (size_t i = 0; i < stat_count; i++) {
+        const struct stat_info *stat = &stat_table[i];
+        if (stat->group != STAT_PROCESS_TOTAL && stat->group != STAT_DEVICE_SUM)
+            write_raw_figure(sides, stat, stat_value(stat, &a->stats), stat_value(stat, &b->stats));
+    }
 }
 
 static void write_last(const struct sides *sides, const struct vramgc_device *a,
@@ -291,23 +286,17 @@ static void write_changed_settings(const struct sides *sides) {
 
 /* ---- what became of the two ---- */
 
-static void write_command(FILE *out, const struct stats_file *side) {
-    char when[64];
-    int indent =
-        snprintf(when, sizeof when, "   %s, %s  ", show_date(stats_file_began_unix_ns(side)).text,
-                 show_time(stats_file_ran_ns(side)).text);
-    const char *command = side->file->command_line;
-    size_t length = summary_shorten(&command, SUMMARY_WIDTH - (size_t)indent);
-    fprintf(out, "%s%.*s%s\n", when, (int)length, command, command[length] ? ".." : "");
-}
-
 static void write_outcome(FILE *out, const char *name, const struct stats_file *side) {
     struct stats_file *record = (struct stats_file *)side; /* which verdict_of() only reads */
     struct verdict verdict = verdict_of(&record, 1);
     TEXT_OVER(text, sentences, sizeof verdict.what + sizeof verdict.cause + 1);
     text_format(&text, "%s%s%s", verdict.what, *verdict.cause ? " " : "", verdict.cause);
     summary_line(out, "%s  %s", name, side->path);
-    write_command(out, side);
+    int indent = fprintf(out, "   %s, %s  ", show_date(stats_file_began_unix_ns(side)).text,
+                         show_time(stats_file_ran_ns(side)).text);
+    const char *command = side->file->command_line;
+    size_t length = summary_shorten(&command, SUMMARY_WIDTH - (size_t)indent);
+    fprintf(out, "%.*s%s\n", (int)length, command, command[length] ? ".." : "");
     summary_wrapped_at(out, 3, "", sentences);
 }
 

@@ -27,13 +27,6 @@ static struct figure show_failure(const struct stats_file *record) {
     return show_words("%s", record->state == PROCESS_RUNNING ? "still runs" : "");
 }
 
-static double blocks_of(const struct stats_file *record) {
-    double blocks = 0;
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        blocks += (double)record->file->devices[i].stats.block_allocs;
-    return blocks;
-}
-
 /* By how it ended, and by how much it had done by then. False: there is nothing to say. */
 static bool write_less(const struct sides *sides, bool of_b) {
     const struct stats_file *record = of_b ? sides->b : sides->a,
@@ -41,8 +34,9 @@ static bool write_less(const struct sides *sides, bool of_b) {
     const double much_less = 0.75; /* chosen: the same work hands out about the same blocks */
     struct figure failure = show_failure(record);
     TEXT_OVER(text, line, 400);
-    double blocks = blocks_of(record), blocks_of_other = blocks_of(other);
-    bool less = blocks < much_less * blocks_of_other;
+    uint64_t blocks = ON_ALL_CARDS(record->file, block_allocs),
+             blocks_of_other = ON_ALL_CARDS(other->file, block_allocs);
+    bool less = (double)blocks < much_less * (double)blocks_of_other;
     if (!less && (!*failure.text || *show_failure(other).text))
         return false;
     bool ran_out = verdict_of(&(struct stats_file *){(struct stats_file *)record}, 1).ran_out;
@@ -52,9 +46,8 @@ static bool write_less(const struct sides *sides, bool of_b) {
         text_format(&text, " after %s", show_time(record->elapsed_ns).text);
     if (less)
         text_format(&text, ": PyTorch had made %s tensors in %s, in %s %s in %s",
-                    show_count(to_u64(blocks)).text, show_time(record->elapsed_ns).text,
-                    of_b ? "A" : "B", show_count(to_u64(blocks_of_other)).text,
-                    show_time(other->elapsed_ns).text);
+                    show_count(blocks).text, show_time(record->elapsed_ns).text, of_b ? "A" : "B",
+                    show_count(blocks_of_other).text, show_time(other->elapsed_ns).text);
     text_format(&text, ". These figures compare different work%s.",
                 *failure.text && !ran_out ? ": run it again, to its end" : "");
     summary_wrapped_at(sides->out, 0, "", line);
@@ -128,14 +121,6 @@ static void say_held_less(struct text *text, const struct sides *sides, size_t i
     say_average(text, a, b);
 }
 
-/* A model that fits on one may not fit on the other. */
-static void write_card_sizes(const struct sides *sides, size_t index) {
-    struct figure a = show_bytes(sides->a->file->devices[index].total_bytes),
-                  b = show_bytes(sides->b->file->devices[index].total_bytes);
-    if (strcmp(a.text, b.text) != 0)
-        fprintf(sides->out, "The cards differ: %s in A, %s in B.\n", a.text, b.text);
-}
-
 /* Of different work it would mislead. */
 void diff_which(const struct sides *sides) {
     size_t index = card_to_tell(sides);
@@ -148,8 +133,12 @@ void diff_which(const struct sides *sides) {
         say_held_less(&text, sides, index);
     if (text.length)
         summary_wrapped_at(sides->out, 0, "", line);
-    if (index < VRAMGC_MAX_DEVICES)
-        write_card_sizes(sides, index);
+    if (index < VRAMGC_MAX_DEVICES) { /* a model that fits on one may not fit on the other */
+        struct figure a = show_bytes(sides->a->file->devices[index].total_bytes),
+                      b = show_bytes(sides->b->file->devices[index].total_bytes);
+        if (strcmp(a.text, b.text) != 0)
+            fprintf(sides->out, "The cards differ: %s in A, %s in B.\n", a.text, b.text);
+    }
     if (strcmp(sides->a->file->command_line, sides->b->file->command_line) != 0)
         fputs("The two commands differ: so may the work.\n", sides->out);
     fputc('\n', sides->out);

@@ -155,13 +155,10 @@ static void tell_record(const struct stats_file *record) {
             file->devices[i].stats.block_allocs == 0)
             finding(MARK_WRONG, "seen",
                     "process %lu: PyTorch's segments were seen, but none of its blocks", file->pid);
-}
-
-static void tell_oom(const struct stats_file *record) {
-    if (ON_ALL_CARDS(record->file, ooms))
+    if (ON_ALL_CARDS(file, ooms))
         finding(MARK_NOTE, "memory",
                 "process %lu ran out of memory: `vramgc run` with the same command tells why",
-                record->file->pid);
+                file->pid);
 }
 
 /* It could not begin. */
@@ -190,7 +187,6 @@ static size_t tell_records(const char *folder) {
     kept_free(&kept);
     for (size_t i = 0; i < records.count; i++) {
         tell_record(records.list[i]);
-        tell_oom(records.list[i]);
         tell_context(records.list[i]);
         unlink(records.list[i]->path);
     }
@@ -253,20 +249,16 @@ static void try_command(char *const *command, const char *mode) {
     rmdir(folder);
 }
 
-static void check_machine(char *const *command) {
+static int doctor_main(struct args *args) {
+    char *const *command = args->argv + args->next;
+    const char *set = getenv("VRAMGC_MODE");
     char cuda[32];
+    char *mode = set ? strdup(set) : NULL; /* doctor_cards sets another */
     bool names_python = *command && strncmp(text_after_folder(*command), "python", 6) == 0;
     doctor_host();
     doctor_allocator();
     check_pytorch(names_python ? *command : NULL, cuda, sizeof cuda);
     doctor_cards(cuda);
-}
-
-static int doctor_main(struct args *args) {
-    char *const *command = args->argv + args->next;
-    const char *set = getenv("VRAMGC_MODE");
-    char *mode = set ? strdup(set) : NULL; /* doctor_cards sets another */
-    check_machine(command);
     if (*command)
         try_command(command, mode);
     else

@@ -95,13 +95,6 @@ static void start_listener(char *const *command) {
     _exit(0);
 }
 
-static void end_listener(void) {
-    if (self.listener <= 0)
-        return;
-    kill(self.listener, SIGKILL);
-    waitpid(self.listener, NULL, 0);
-}
-
 /* Waits for so long as a sender may take. A word of before is of a signal that we did not get. */
 static bool listener_got(int number) {
     uint64_t now_ns = clock_ns(), until_ns = now_ns + TOGETHER_NS;
@@ -184,7 +177,10 @@ bool launch_run(char *const *command, struct launch *launch, void (*stop_asked)(
         relay_until_end(launch, stop_asked);
         launch->elapsed_ns = clock_ns() - start_ns;
     }
-    end_listener();
+    if (self.listener > 0) {
+        kill(self.listener, SIGKILL);
+        waitpid(self.listener, NULL, 0);
+    }
     close(pipe_ends[0]);
     errno = error;
     return launch->child > 0;

@@ -34,22 +34,18 @@ static struct figure show_result(struct stats_file *record) {
 }
 
 /* As wide as the terminal, where that is not too narrow for it; all of it where there is none. */
-static void write_program(const struct vramgc_file *file, int before) {
+static void write_run(struct stats_file *record) {
     enum { LEAST = 18 };
+    int before =
+        printf("%-16s  %7lu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
+               record->file->pid, show_time(stats_file_ran_ns(record)).text,
+               show_bytes(to_u64(stats_file_held_peak(record))).text, show_result(record).text);
     TEXT_OVER(text, line, PROGRAM_BYTES);
-    program_describe(file, &text);
+    program_describe(record->file, &text);
     int room = terminal_of(stdout).columns - before;
     size_t columns = (size_t)(room > LEAST ? room : LEAST);
     bool cut = isatty(STDOUT_FILENO);
     printf("%.*s\n", (int)(cut ? bytes_of_columns(line, columns) : text.length), line);
-}
-
-static void write_run(struct stats_file *record) {
-    int columns =
-        printf("%-16s  %7lu  %8s  %8s  %-13s  ", show_date(stats_file_began_unix_ns(record)).text,
-               record->file->pid, show_time(stats_file_ran_ns(record)).text,
-               show_bytes(to_u64(stats_file_held_peak(record))).text, show_result(record).text);
-    write_program(record->file, columns);
 }
 
 /* Scripts get the bytes of a name. */

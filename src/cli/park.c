@@ -68,8 +68,7 @@ static uint64_t parked_bytes(const struct parked *parked) {
 static bool has_managed_memory(uint64_t pid) {
     struct stats_file *record = running_with_mapping(pid);
     uint64_t bytes = record ? ON_ALL_CARDS(record->file, managed_bytes.current) : 0;
-    if (record)
-        stats_file_free(record);
+    stats_file_free(record);
     return bytes > 0;
 }
 
@@ -198,8 +197,7 @@ static double seconds_since(uint64_t start_ns) {
 static bool uses_card(uint64_t pid) {
     struct stats_file *record = running_with_mapping(pid);
     bool known = record;
-    if (record)
-        stats_file_free(record);
+    stats_file_free(record);
     return known || (kill((pid_t)pid, 0) == 0 && parked_look(pid).count > 0);
 }
 

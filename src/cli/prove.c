@@ -46,15 +46,6 @@ static void words_begin(int device, const struct prove_card *card) {
     self.row = 0;
 }
 
-/* On a terminal one line that changes. */
-static void show_progress(const char *asked, const struct result *done) {
-    char line[96];
-    if (!isatty(STDOUT_FILENO))
-        return;
-    snprintf(line, sizeof line, "  test %zu: %s", self.row, asked);
-    printf("\r%-78.78s\r", done ? "" : line);
-}
-
 static void write_check(const char *name, const char *asked, const struct result *done) {
     static const char *const outcomes[] = {"passed", "FAILED", "left out",
                                            "not offered by this driver"};
@@ -71,11 +62,13 @@ static void write_check(const char *name, const char *asked, const struct result
 }
 
 static void words_row(const char *name, const char *asked, const struct result *done) {
+    char line[96];
     self.row += !done;
+    snprintf(line, sizeof line, "  test %zu: %s", self.row, asked);
     if (self.verbose)
         write_check(name, asked, done);
-    else
-        show_progress(asked, done);
+    else if (isatty(STDOUT_FILENO)) /* one line that changes */
+        printf("\r%-78.78s\r", done ? "" : line);
     fflush(stdout);
 }
 
@@ -207,13 +200,6 @@ static void say_meaning(const struct told *told) {
         summary_wrapped(stdout, "NOTE", "The card is simulated: times mean nothing.");
 }
 
-static void say_next(const struct told *told) {
-    summary_wrapped(stdout, "NEXT", told->old ? "vramgc prove" : "vramgc run ./webui.sh");
-    if (!told->is_passed)
-        summary_wrapped(stdout, "", "`vramgc prove --share` prints this for a bug tracker.");
-    summary_wrapped(stdout, "Details", "vramgc prove --show --verbose");
-}
-
 static bool show_proof(const char *path, bool says_card) {
     struct told told = {0};
     char line[384] = "";
@@ -226,7 +212,10 @@ static bool show_proof(const char *path, bool says_card) {
     say_result(&told);
     each_line(path, NULL);
     say_meaning(&told);
-    say_next(&told);
+    summary_wrapped(stdout, "NEXT", told.old ? "vramgc prove" : "vramgc run ./webui.sh");
+    if (!told.is_passed)
+        summary_wrapped(stdout, "", "`vramgc prove --share` prints this for a bug tracker.");
+    summary_wrapped(stdout, "Details", "vramgc prove --show --verbose");
     return true;
 }
 

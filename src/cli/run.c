@@ -193,14 +193,6 @@ static void describe_typed_command(void) {
     clean_text(run.command_text, sizeof run.command_text);
 }
 
-static void write_run_json(const struct records *files, const struct launch_facts *facts) {
-    struct outfile out;
-    if (!outfile_open(&out, run.json, false))
-        return;
-    report_fields_write(out.stream, EMIT_JSON, files->list, files->count, facts);
-    outfile_close(&out);
-}
-
 /* The errno that keeps files out of the folder, whose name is put into folder; 0: none. */
 static int folder_trouble(const char *pattern, char *folder, size_t capacity) {
     struct text text = text_in(folder, capacity);
@@ -247,13 +239,6 @@ static void say_nothing_seen(void) {
                  command_in_sentence());
 }
 
-static void write_summary(const struct records *files, const struct launch_facts *facts) {
-    const struct summary_style style = {
-        .only_verdict = run.quiet, .most_rows = 8, .next_commands = true};
-    fputc('\n', stderr);
-    summary_write(stderr, files->list, files->count, facts, &style);
-}
-
 static struct records find_run_files(void) {
     return runfiles_find(run.pattern, run.run_id, (uint64_t)run.launch.child,
                          run.launch.wait_status);
@@ -295,14 +280,19 @@ static void tell_run(void) {
     for (size_t i = 0; run.options.record && i < files.count; i++)
         if (ON_ALL_CARDS(files.list[i]->file, ooms))
             ask_whatif(files.list[i]->path);
-    if (run.json)
-        write_run_json(&files, &facts);
-    if (run.no_summary)
-        ;
-    else if (files.count == 0)
+    struct outfile json;
+    if (run.json && outfile_open(&json, run.json, false)) {
+        report_fields_write(json.stream, EMIT_JSON, files.list, files.count, &facts);
+        outfile_close(&json);
+    }
+    if (!run.no_summary && files.count == 0)
         say_nothing_seen();
-    else
-        write_summary(&files, &facts);
+    if (!run.no_summary && files.count > 0) {
+        const struct summary_style style = {
+            .only_verdict = run.quiet, .most_rows = 8, .next_commands = true};
+        fputc('\n', stderr);
+        summary_write(stderr, files.list, files.count, &facts, &style);
+    }
     for (size_t i = 0; run.options.snapshot_on_oom && i < files.count; i++)
         export_torch_beside(files.list[i]);
     records_free(&files);

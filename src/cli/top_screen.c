@@ -338,14 +338,6 @@ static void take_letter(struct screen *screen, int key) {
         word[length] = (char)key, word[length + 1] = 0;
 }
 
-/* Undoes the latest choice first. */
-static void go_back(struct top_view *view) {
-    if (view->chosen_pid)
-        view->chosen_pid = 0;
-    else
-        *view->filter = 0;
-}
-
 static void take_key(struct screen *screen, int key) {
     if (key == ERR) /* none was pressed */
         return;
@@ -363,8 +355,10 @@ static void take_key(struct screen *screen, int key) {
         ;
     else if (key == 'q' || key == 'Q')
         screen->ends = true;
+    else if (key == ESCAPE && chosen) /* the latest choice is undone first */
+        screen->view->chosen_pid = 0;
     else if (key == ESCAPE)
-        go_back(screen->view);
+        *screen->view->filter = 0;
     else if (key == 's')
         screen->view->sort = (screen->view->sort + 1) % TOP_SORTS;
     else if (key == 'T' || key == KEY_F(9))

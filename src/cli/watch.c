@@ -271,14 +271,6 @@ static bool take_pids(char *const *operands, int count) {
     return true;
 }
 
-static void say_no_rule(void) {
-    if (self.tests)
-        complain("there is no rule to test. Type: vramgc watch --test --on 'oom:echo {}'");
-    else
-        complain("there is no rule. Type, for a notification when memory runs out: vramgc watch "
-                 "--on 'oom:notify-send vramgc {}'");
-}
-
 static void say_wrong(const char *why) {
     complain("%s: %s", settings_typed(settings_find("on")) ? "--on" : "VRAMGC_ON", why);
 }
@@ -306,7 +298,10 @@ static int watch_main(struct args *args) {
     settings_read_environment(&options);
     park_idle_begin(options.park);
     if (rules.count == 0 && (self.tests || !options.park)) {
-        say_no_rule();
+        complain(self.tests
+                     ? "there is no rule to test. Type: vramgc watch --test --on 'oom:echo {}'"
+                     : "there is no rule. Type, for a notification when memory runs out: "
+                       "vramgc watch --on 'oom:notify-send vramgc {}'");
         return STATUS_USAGE;
     }
     self.stopped = stop_catch();

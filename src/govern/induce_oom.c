@@ -81,15 +81,6 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
     reclaim_acted(device);
 }
 
-static void begin_soft_oom(struct device *device, uint64_t bytes, uint32_t reason) {
-    induced.bytes = bytes;
-    induced.begun_ns = clock_ns();
-    induced.reason = reason;
-    induced.used_bytes = device_used_bytes(device);
-    induced.returned_bytes = reclaim_returned_bytes(device);
-    thread_is_induced();
-}
-
 /* With max_split_size_mb PyTorch answers with one large block only. A second one would get the
  * rest, or an error: our own thread does it, if it is still due. */
 static void leave_the_rest(struct device *device) {
@@ -168,7 +159,12 @@ bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
         note_observed(device, bytes, reclaim_log_reason(decision.reason));
         return false;
     }
-    begin_soft_oom(device, bytes, reclaim_log_reason(decision.reason));
+    induced.bytes = bytes;
+    induced.begun_ns = clock_ns();
+    induced.reason = reclaim_log_reason(decision.reason);
+    induced.used_bytes = device_used_bytes(device);
+    induced.returned_bytes = reclaim_returned_bytes(device);
+    thread_is_induced();
     return true;
 }
 

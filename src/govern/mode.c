@@ -66,16 +66,11 @@ static bool devices_can_map(void) {
     return count > 0;
 }
 
-static int cuda_version(void) {
+struct mode_machine machine_look(void) {
     int version = 0;
     real_cuDriverGetVersion_t get_version = REAL(cuDriverGetVersion);
     if (!get_version || get_version(&version) != CUDA_SUCCESS)
-        return 0;
-    return version;
-}
-
-struct mode_machine machine_look(void) {
-    int version = cuda_version();
+        version = 0;
     struct mode_machine machine = {
         .driver = version, .maps = devices_can_map(), .proven = proven_look(version)};
     driver_version_read(machine.driver_version, sizeof machine.driver_version);

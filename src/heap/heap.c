@@ -188,26 +188,12 @@ bool heap_segment_remove(struct heap *heap, uint64_t address, uint64_t *bytes) {
     return true;
 }
 
-static struct segment **oldest_aside(struct heap *heap, uint64_t address) {
-    struct segment **link = &heap->aside;
-    while (*link && (*link)->address != address)
-        link = &(*link)->next_aside;
-    return link;
-}
-
 static struct segment **newest_aside(struct heap *heap, uint64_t address) {
     struct segment **newest = NULL;
     for (struct segment **link = &heap->aside; *link; link = &(*link)->next_aside)
         if ((*link)->address == address)
             newest = link;
     return newest;
-}
-
-static size_t runs_in(const struct segment *segment) {
-    size_t count = 0;
-    for (const struct run *run = segment->first; run; run = run->next)
-        count++;
-    return count;
 }
 
 bool heap_segment_restore(struct heap *heap, uint64_t address) {
@@ -217,7 +203,10 @@ bool heap_segment_restore(struct heap *heap, uint64_t address) {
     struct segment *segment = *link;
     if (directory_overlaps(&heap->directory, address, segment_end(segment)))
         return false;
-    if (!table_reserve(&heap->table, runs_in(segment)) || !directory_reserve(&heap->directory))
+    size_t runs = 0;
+    for (const struct run *run = segment->first; run; run = run->next)
+        runs++;
+    if (!table_reserve(&heap->table, runs) || !directory_reserve(&heap->directory))
         return false;
     *link = segment->next_aside;
     segment_enter(heap, segment);
@@ -225,7 +214,9 @@ bool heap_segment_restore(struct heap *heap, uint64_t address) {
 }
 
 void heap_segment_forget(struct heap *heap, uint64_t address) {
-    struct segment **link = oldest_aside(heap, address);
+    struct segment **link = &heap->aside; /* the oldest there */
+    while (*link && (*link)->address != address)
+        link = &(*link)->next_aside;
     struct segment *segment = *link;
     if (!segment)
         return;

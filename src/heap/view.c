@@ -100,19 +100,16 @@ static void measure_pages(struct measure *measure, const struct heap_run *run) {
     add_to_page(measure, last, end - last * PAGE_BYTES, is_active);
 }
 
-static void add_hole(struct frag_figures *out, uint64_t bytes) {
-    out->free_bytes += bytes;
-    out->free_runs++;
-    if (bytes > out->largest_hole_bytes)
-        out->largest_hole_bytes = bytes;
-}
-
 static bool measure_run(const struct heap_run *run, void *context) {
     struct measure *measure = context;
     if (run->state == HEAP_UNMAPPED)
         return true;
-    if (run->state == HEAP_FREE)
-        add_hole(measure->out, run->bytes);
+    if (run->state == HEAP_FREE) {
+        struct frag_figures *out = measure->out;
+        out->free_bytes += run->bytes;
+        out->free_runs++;
+        out->largest_hole_bytes = max_u64(out->largest_hole_bytes, run->bytes);
+    }
     measure_pages(measure, run);
     return true;
 }
@@ -183,18 +180,13 @@ static bool aside_is_valid(const struct heap *heap, size_t *segments, size_t *ru
     return true;
 }
 
-static bool hash_finds(const struct table *table, const struct segment *segment) {
-    for (const struct run *run = segment->first; run; run = run->next)
-        if (table_find(table, run->address) != run)
-            return false;
-    return true;
-}
-
 /* The hash finds each of the runs, and there is nothing else in it. */
 static bool hash_is_valid(const struct heap *heap, size_t runs) {
     for (size_t i = 0; i < heap->directory.count; i++)
-        if (!hash_finds(&heap->table, heap->directory.entries[i].segment))
-            return false;
+        for (const struct run *run = heap->directory.entries[i].segment->first; run;
+             run = run->next)
+            if (table_find(&heap->table, run->address) != run)
+                return false;
     return heap->table.count == runs;
 }
 

@@ -27,20 +27,15 @@ static inline unsigned index_of_c10(uint64_t device) {
 /* Mode compact: the device is full to the last page, and this block has none. The block stays
  * counted in PyTorch for ever, so this is the last resort. This file is compiled so that exceptions
  * can pass. */
-static void throw_out_of_memory(int64_t bytes) {
+static void throw_refusal(int64_t bytes) {
     TEXT_OVER(text, message, 160);
     text_add(&text, "CUDA out of memory. Tried to allocate ");
     text_add_bytes(&text, (uint64_t)bytes);
     text_add(&text, " (vramgc: no physical page is left for this block)");
-    errors_throw_out_of_memory(message);
-}
-
-static void throw_refusal(int64_t bytes) {
-    int code = vm_refusal();
-    if (code == CUDA_ERROR_OUT_OF_MEMORY)
-        throw_out_of_memory(bytes);
+    if (vm_refusal() == CUDA_ERROR_OUT_OF_MEMORY)
+        errors_throw_out_of_memory(message);
     else
-        errors_throw_cuda(code);
+        errors_throw_cuda(vm_refusal());
 }
 
 /* The pages of the block first, then the books. */

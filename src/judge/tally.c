@@ -29,12 +29,6 @@ static void count_refusals(struct tally *tally, const struct stats_file *record)
     }
 }
 
-static void count_actions(struct tally *tally, const struct stats_file *record) {
-    for (size_t i = 0; i < record->action_count; i++)
-        if (!record->actions[i]->observed)
-            tally->most_net_bytes = max_u64(tally->most_net_bytes, record->actions[i]->net_bytes);
-}
-
 static void count_highest(struct tally *tally, const struct stats_file *record,
                           const struct vramgc_device *device) {
     const struct vramgc_device_stats *stats = &device->stats;
@@ -96,7 +90,10 @@ struct tally tally_of(struct stats_file *const *records, size_t count) {
     struct tally tally = {.records = records, .count = count};
     for (size_t i = 0; i < count; i++) {
         count_refusals(&tally, records[i]);
-        count_actions(&tally, records[i]);
+        for (size_t j = 0; j < records[i]->action_count; j++)
+            if (!records[i]->actions[j]->observed)
+                tally.most_net_bytes =
+                    max_u64(tally.most_net_bytes, records[i]->actions[j]->net_bytes);
         tally.impossible += records[i]->file->process.impossible_calls > 0;
         if (is_crash(records[i]) || has_vanished(records[i], records, count))
             tally.crashed = records[i];

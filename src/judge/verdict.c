@@ -192,14 +192,6 @@ static void say_most(struct text *text, const struct tally *tally) {
     }
 }
 
-static void say_why_crashed(struct text *text, const struct tally *tally) {
-    struct facts facts;
-    if (!tally->crashed)
-        return;
-    facts_of_crash(&facts, tally->crashed);
-    sentences_say(text, SAY_WHY, &facts);
-}
-
 static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     struct text what = TEXT_IN(verdict->what), cause = TEXT_IN(verdict->cause),
                 todo = TEXT_IN(verdict->todo);
@@ -213,7 +205,10 @@ static void judge_fine(struct verdict *verdict, const struct tally *tally) {
     sentences_say(&what, SAY_WHAT, &facts);
     if (seen && tally->crashed)
         say_grows(&what, &todo, tally, true);
-    say_why_crashed(&cause, tally);
+    if (tally->crashed) {
+        facts_of_crash(&facts, tally->crashed);
+        sentences_say(&cause, SAY_WHY, &facts);
+    }
     if (!cause.length && verdict->kind == VERDICT_IDLE) {
         facts_of_idle(&facts, tally, false);
         sentences_say(&cause, SAY_WHY, &facts);

@@ -202,15 +202,6 @@ static int prove_one(int device, const char *version, const struct prove_wish *w
     return findings->failed ? PROVE_FAILED : PROVE_PASSED;
 }
 
-static int prove_each(int device, const char *version, const struct prove_wish *wish) {
-    struct findings *findings = findings_new();
-    if (!findings)
-        return PROVE_NOT_RUN;
-    int status = prove_one(device, version, wish, findings);
-    memory_unmap(findings, sizeof *findings);
-    return status;
-}
-
 static int prove_all(const struct prove_wish *wish, const char *version,
                      struct findings *findings) {
     int count = child_count_devices(findings), status = PROVE_PASSED, device = wish->device;
@@ -220,7 +211,10 @@ static int prove_all(const struct prove_wish *wish, const char *version,
     if (device >= count)
         return not_tried("there is no such device");
     for (int i = device < 0 ? 0 : device; i < (device < 0 ? count : device + 1); i++) {
-        int one = prove_each(i, version, wish);
+        struct findings *fresh = findings_new();
+        int one = fresh ? prove_one(i, version, wish, fresh) : PROVE_NOT_RUN;
+        if (fresh)
+            memory_unmap(fresh, sizeof *fresh);
         status = one > status ? one : status;
     }
     return status;

@@ -338,13 +338,6 @@ static void write_lack(const char *path, const struct control_group *group) {
                    group->oom_kills != host.oom_kills ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE);
 }
 
-static void write_lack_of(const struct kept_file *found, size_t count) {
-    struct control_group group = control_group_read("");
-    for (size_t i = 0; i < count; i++)
-        if (found[i].peek.end == VRAMGC_END_UNKNOWN && !peek_lives(&found[i].peek))
-            write_lack(found[i].path, &group);
-}
-
 /* A shell between passes on which signal ended its program, as 128 + signal, or by ending itself by
  * the same, as at Ctrl-C. Which program that was it does not: the last that a signal ended. */
 static void write_status_of(const struct kept_file *found, size_t count, uint64_t child,
@@ -365,7 +358,10 @@ struct records runfiles_find(const char *pattern, const char *run_id, uint64_t c
     struct kept kept = *pattern ? kept_find_as(pattern) : (struct kept){0};
     size_t count = choose_run(&kept, run_id);
     write_status_of(kept.files, count, child, status);
-    write_lack_of(kept.files, count);
+    struct control_group group = control_group_read("");
+    for (size_t i = 0; i < count; i++)
+        if (kept.files[i].peek.end == VRAMGC_END_UNKNOWN && !peek_lives(&kept.files[i].peek))
+            write_lack(kept.files[i].path, &group);
     struct records records = records_load_kept(&kept, count);
     kept_free(&kept);
     return records;

@@ -98,13 +98,6 @@ bool stats_file_bears_no_pages(const struct stats_file *record) {
                 (record)->ring[(record)->count++] = &(record)->file->ring[i % capacity];           \
     } while (0)
 
-static void list_rings(struct stats_file *record) {
-    LIST_RING(record, actions, action_count);
-    LIST_RING(record, refusals, refusal_count);
-    LIST_RING(record, marks, mark_count);
-    LIST_RING(record, jobs, job_count);
-}
-
 static bool of_one_kind(const struct vramgc_refusal *a, const struct vramgc_refusal *b) {
     return a->device == b->device && a->hook == b->hook && a->request_bytes == b->request_bytes;
 }
@@ -225,7 +218,10 @@ static struct stats_file *adopt_file(struct vramgc_file *file, size_t length, co
     clean_text(name, strlen(name) + 1);
     record->path = name;
     record->file = file;
-    list_rings(record);
+    LIST_RING(record, actions, action_count);
+    LIST_RING(record, refusals, refusal_count);
+    LIST_RING(record, marks, mark_count);
+    LIST_RING(record, jobs, job_count);
     settle_unsure(record);
     find_state(record);
     timeline_complete(file, record->refusals, record->refusal_count, record->elapsed_ns);

@@ -226,14 +226,6 @@ void device_say_refused(struct text *text, const struct stats_file *record, size
         text_format(text, "; the work went on without: %s", show_count(went_on).text);
 }
 
-static void write_refused(FILE *out, const struct stats_file *record, size_t index, bool all) {
-    const struct vramgc_device_stats *s = &record->file->devices[index].stats;
-    TEXT_OVER(text, line, REFUSED_WORDS);
-    device_say_refused(&text, record, index);
-    if (all || s->refusals || s->ooms)
-        summary_line(out, "%s", line);
-}
-
 /* More than nearly as much. */
 static bool says_much(struct derived ratio) {
     const double least = 1.05;
@@ -316,7 +308,10 @@ void device_table_write(FILE *out, const struct stats_file *record, size_t index
     write_ratios(out, device, all);
     if (all)
         write_driver_calls(out, &device->stats);
-    write_refused(out, record, index, all);
+    TEXT_OVER(refused, line, REFUSED_WORDS);
+    device_say_refused(&refused, record, index);
+    if (all || device->stats.refusals || device->stats.ooms)
+        summary_line(out, "%s", line);
     write_rare(out, record, index);
     graph_write(out, record, device, index);
     graph_who(out, record, device, false);

@@ -34,14 +34,6 @@ static void markdown_fact(FILE *out, const char *name, const char *value) {
     fputs(" |\n", out);
 }
 
-static void markdown_driver(FILE *out, uint64_t version) {
-    char text[32];
-    snprintf(text, sizeof text, "%u.%u", (unsigned)(version / 1000),
-             (unsigned)(version % 1000 / 10));
-    if (version > 0)
-        markdown_fact(out, "CUDA driver", text);
-}
-
 static void markdown_process(FILE *out, const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     char text[512];
@@ -49,7 +41,8 @@ static void markdown_process(FILE *out, const struct stats_file *record) {
     markdown_fact(out, "command", file->command_line);
     markdown_fact(out, "vramgc", file->version);
     markdown_fact(out, "PyTorch", file->torch_version);
-    markdown_driver(out, file->cuda_driver);
+    snprintf(text, sizeof text, "%lu.%lu", file->cuda_driver / 1000, file->cuda_driver % 1000 / 10);
+    markdown_fact(out, "CUDA driver", file->cuda_driver ? text : "");
     snprintf(text, sizeof text, "%s: %s", file->mode, file->mode_why);
     markdown_fact(out, "mode", *file->mode ? text : "");
     markdown_fact(out, "allocator setting", file->alloc_conf);
@@ -130,13 +123,6 @@ static void write_folded(FILE *out, const char *page) {
             fence, page, fence);
 }
 
-static void write_page(FILE *out, const struct records *records) {
-    char *page = summary_text(records->list, records->count);
-    if (page)
-        write_folded(out, page);
-    free(page);
-}
-
 void export_markdown(FILE *out, const struct records *records) {
     struct verdict verdict = verdict_of(records->list, records->count);
     TEXT_OVER(text, words, sizeof verdict);
@@ -152,5 +138,8 @@ void export_markdown(FILE *out, const struct records *records) {
                 markdown_who(out, records->list[i], j);
             }
     }
-    write_page(out, records);
+    char *page = summary_text(records->list, records->count);
+    if (page)
+        write_folded(out, page);
+    free(page);
 }

@@ -215,21 +215,17 @@ static void write_map_trace(struct emit *emit, const struct stats_file *record,
 
 /* ---- the snapshot ---- */
 
-static void write_trace(struct emit *emit, const struct stats_file *record, size_t index,
-                        const struct block_map *map, struct pile *pile) {
-    emit_list(emit, NULL, "", 1);
-    if (map->blocks)
-        write_map_trace(emit, record, &map->head);
-    else
-        write_pile_trace(emit, record, index, pile);
-    emit_close(emit);
-}
-
 static void write_device_traces(struct emit *emit, const struct stats_file *record,
                                 const struct block_maps *maps, struct pile *piles) {
     emit_list(emit, "device_traces", "", 1);
-    for (size_t i = 0; i < record->file->device_count; i++)
-        write_trace(emit, record, i, &maps->of[i], &piles[i]);
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        emit_list(emit, NULL, "", 1);
+        if (maps->of[i].blocks)
+            write_map_trace(emit, record, &maps->of[i].head);
+        else
+            write_pile_trace(emit, record, i, &piles[i]);
+        emit_close(emit);
+    }
     emit_close(emit);
 }
 

@@ -313,26 +313,23 @@ static void write_doubts(FILE *out, const struct vramgc_process_stats *p) {
                      show_count(p->unaccounted_calls).text);
 }
 
-/* Both are often longer than a line. */
-static void write_alloc_conf(FILE *out, const struct vramgc_file *file) {
+/* The last two are often longer than a line. */
+static void write_mode(FILE *out, const struct vramgc_file *file) {
     TEXT_OVER(text, line, sizeof file->alloc_conf + sizeof file->alloc_conf_why);
+    text_format(&text, "%s: %s", file->mode, file->mode_why);
+    if (*file->mode)
+        summary_wrapped(out, "mode", line);
+    text = TEXT_IN(line);
+    if (shared_card_say_limits(&text, &file->limits))
+        summary_wrapped(out, "limits", line);
+    if (!*file->alloc_conf)
+        return;
+    text = TEXT_IN(line);
     text_format(&text, "allocator: %s", file->alloc_conf);
     summary_wrapped(out, "PyTorch", line);
     text = TEXT_IN(line);
     text_format(&text, "(%s)", file->alloc_conf_why);
     summary_wrapped(out, "", line);
-}
-
-static void write_mode(FILE *out, const struct vramgc_file *file) {
-    TEXT_OVER(text, line, sizeof file->mode + sizeof file->mode_why + 2);
-    text_format(&text, "%s: %s", file->mode, file->mode_why);
-    if (*file->mode)
-        summary_wrapped(out, "mode", line);
-    struct text limits = TEXT_IN(line);
-    if (shared_card_say_limits(&limits, &file->limits))
-        summary_wrapped(out, "limits", line);
-    if (*file->alloc_conf)
-        write_alloc_conf(out, file);
 }
 
 /* A path as a shell reads it, without the working directory, which the reader is in. */
@@ -379,17 +376,7 @@ static void write_next(FILE *out, struct stats_file *const *records, size_t coun
                 observed ? "auto" : "observe");
 }
 
-/* First, for many read no more. */
-static void summary_verdict(FILE *out, const struct verdict *verdict) {
-    summary_wrapped(out, "VERDICT", verdict->what);
-    summary_wrapped(out, "CAUSE", verdict->cause);
-    summary_wrapped(out, "DO", verdict->todo);
-    summary_wrapped(out, "CARD", verdict->sum);
-    summary_wrapped(out, "MOST", verdict->most);
-    summary_wrapped(out, "NOTE", verdict->note);
-    fputc('\n', out);
-}
-
+/* The verdict first, for many read no more. */
 void summary_write(FILE *out, struct stats_file *const *records, size_t count,
                    const struct launch_facts *launch, const struct summary_style *style) {
     struct verdict verdict = verdict_of(records, count);
@@ -403,7 +390,13 @@ void summary_write(FILE *out, struct stats_file *const *records, size_t count,
     }
     const struct stats_file *told = records[verdict.record];
     summary_title(out, launch, told);
-    summary_verdict(out, &verdict);
+    summary_wrapped(out, "VERDICT", verdict.what);
+    summary_wrapped(out, "CAUSE", verdict.cause);
+    summary_wrapped(out, "DO", verdict.todo);
+    summary_wrapped(out, "CARD", verdict.sum);
+    summary_wrapped(out, "MOST", verdict.most);
+    summary_wrapped(out, "NOTE", verdict.note);
+    fputc('\n', out);
     if (count == 1)
         write_only_process(out, told, launch);
     for (size_t i = 0; count > 1 && i < count; i++)

@@ -116,15 +116,6 @@ static void note_card(struct history_card *of, const struct card *card, uint64_t
     of->read_again = false;
 }
 
-static void history_note(struct top_history *history, const struct cards *cards) {
-    uint64_t now = second_now();
-    for (size_t i = 0; i < cards->count; i++) {
-        struct history_card *of = find_history(history, cards->list[i].label.bus_id);
-        if (of)
-            note_card(of, &cards->list[i], now);
-    }
-}
-
 /* What other programs held is read from their timelines, and the card's other memory is others'. */
 static void history_forget_programs(struct top_history *history) {
     for (size_t i = 0; i < history->count; i++) {
@@ -314,7 +305,13 @@ static void note_history(struct top_view *view) {
     if (strcmp(view->history_filter, view->filter) != 0)
         history_forget_programs(&view->history);
     text_copy(view->history_filter, sizeof view->history_filter, view->filter);
-    history_note(&view->history, &view->cards);
+    uint64_t now = second_now();
+    for (size_t i = 0; i < view->cards.count; i++) {
+        const struct card *card = &view->cards.list[i];
+        struct history_card *of = find_history(&view->history, card->label.bus_id);
+        if (of)
+            note_card(of, card, now);
+    }
 }
 
 void top_refresh(struct top_view *view, const uint64_t *pids, size_t pid_count) {

@@ -55,14 +55,6 @@ static bool count_run(const struct heap_run *run, void *context) {
     return true;
 }
 
-static size_t count_runs(struct device *device) {
-    size_t count = 0;
-    lock_take(&device->lock);
-    heap_walk(device->heap, count_run, &count);
-    lock_give(&device->lock);
-    return count;
-}
-
 /* Others go on meanwhile: a few more runs than there were find room. */
 static void copy_runs(struct device *device, struct map *map, size_t capacity) {
     struct copy copy = {map, capacity};
@@ -105,7 +97,10 @@ static void save(const struct map *map) {
 
 static void save_map_of(struct device *device, uint64_t request_bytes) {
     enum { SPARE = 256 }; /* for blocks that come between the count and the copy; more are cut */
-    size_t capacity = count_runs(device) + SPARE;
+    size_t capacity = SPARE;
+    lock_take(&device->lock);
+    heap_walk(device->heap, count_run, &capacity);
+    lock_give(&device->lock);
     size_t bytes = sizeof(struct map) + capacity * sizeof(struct vramgc_block);
     struct map *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
