@@ -46,7 +46,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
     if (UNLIKELY(!block_begin(index_of_c10(device), (uint64_t)(uintptr_t)p, bytes, &event)))
         return;
     bool possible = device_vm_block_changed(&event);
-    if (event.allocated)
+    if (event.allocated && LIKELY(possible)) /* else nobody ever has it */
         event.tag = names_of_block(event.bytes);
     block_end(&event);
     if (UNLIKELY(thread_block_is_pending()) && event.allocated)

@@ -350,6 +350,11 @@ class WholePyTorch(unittest.TestCase):
         loads = ["LoRAs", "a load", "the whole load", "another load", "a failed try", "what it leaves"]
         self.check(run, [*loads, "math_attention", "joins_frames", "trains", "requests", "gradients"])
 
+    def test_a_block_that_never_got_memory_is_nobodys(self):
+        run = Run("unbacked.py", sim=("--mem", "1GiB"), VRAMGC_MODE="compact", REPORT_COMMAND=str(ROOT / "build/vramgc"))
+        self.check(run, ["refused", "nobody's"])
+        self.assertEqual(run.fact("refused_blocks"), "1")
+
     def test_what_one_job_keeps_in_ram_is_told(self):
         for mode in "flush", "compact":
             with self.subTest(mode):
