@@ -163,6 +163,7 @@ static const struct row whys[] = {
      "The card is too small for this: 500 MiB more were needed. 2.9 GiB were enough for all "
      "earlier jobs (2): is this one larger, or do several work at once?"},
     {"full live=2700 moves=2:600", "The card is too small for this: 500 MiB more were needed."},
+    {"full full moves=2:600", "The card is too small for this: 500 MiB more were needed."},
     {"full other=6000 no-cache library=libc10_cuda.so",
      "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB in "
      "all, is a request of its own to the driver."},
