@@ -145,7 +145,8 @@ static void name_other_site(struct program *program, const char *function) {
     text_copy(site->file, sizeof site->file, "k/vae.py");
 }
 
-/* MiB: of the function that the refusal before was of; MiB:same: the latest is of it, too. */
+/* MiB: of the function that the refusal before was of; :same: the latest is of it, too; :VAE: it
+ * is part of that. */
 static void fail_before(struct program *program, const char *value) {
     struct vramgc_owners *owners = &card(program)->owners_at_oom;
     struct vramgc_refusal *refusal = latest(program);
@@ -153,6 +154,7 @@ static void fail_before(struct program *program, const char *value) {
     owners->count = 1;
     owners->live_bytes = 7900 * MIB;
     owners->list[0] = (struct vramgc_owner){.site = 1, .bytes = strtoull(value, NULL, 10) * MIB};
+    text_copy(program->file->sites[1].phase, 24, strstr(value, ":VAE") ? "VAE" : "");
     refusal[-1].site = 2;
     refusal->site = strstr(value, ":same") ? 2 : 1;
 }

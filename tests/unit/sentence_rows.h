@@ -185,6 +185,10 @@ static const struct row todos[] = {
     {"full full failed=2000:same request=300",
      "Make image or batch smaller. In a script try again "
      "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
+    {"full full failed=2000:VAE command=stable-diffusion-webui-forge/launch.py",
+     "Make image or batch smaller, or choose tiles from the start (Forge: Never OOM, for VAE). In a "
+     "script try again behind `except`, not in it: the error keeps the tensors of decode "
+     "(vae.py:12)."},
     {"driver free=3000 looked ram-total=32000 ram-left=500",
      "RAM is nearly full, and the driver needs some of it for each request. Lock less RAM, end "
      "other "
