@@ -182,11 +182,15 @@ static const struct row todos[] = {
     {"full full failed=2000:same",
      "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
      "second try asked for as much as the first."},
+    {"full full failed=2000:same:VAE command=stable-diffusion-webui-forge/launch.py",
+     "Make image or batch smaller, or have the VAE work in smaller tiles, and from the start "
+     "(Forge: Never OOM, for VAE): the second try asked for as much as the first."},
     {"full full failed=2000:same request=300",
      "Make image or batch smaller. In a script try again "
      "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
     {"full full failed=2000:VAE command=stable-diffusion-webui-forge/launch.py",
-     "Make image or batch smaller, or choose tiles from the start (Forge: Never OOM, for VAE). In a "
+     "Make image or batch smaller, or choose tiles from the start (Forge: Never OOM, for VAE). In "
+     "a "
      "script try again behind `except`, not in it: the error keeps the tensors of decode "
      "(vae.py:12)."},
     {"driver free=3000 looked ram-total=32000 ram-left=500",
