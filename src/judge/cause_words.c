@@ -195,18 +195,16 @@ static void add_part(struct facts *facts, const char *who, const char *amount,
 
 /* ---- what VRAMGC_SPILL could have done ---- */
 
-/* Beyond what may lie with the host already, more than was lacking by three of the steps in which
- * PyTorch asks (kLargeBuffer, 20 MiB): what it asks for next needs room, too. Rounded up, for no
- * digit of it is exact. */
-static unsigned long long enough_mib(uint64_t lacking_bytes, uint64_t allowed) {
-    enum { MORE_MIB = 64, STEP_MIB = 50 };
-    uint64_t mib = allowed / MEBIBYTE + lacking_bytes / MEBIBYTE + 1 + MORE_MIB;
-    return (mib + STEP_MIB - 1) / STEP_MIB * STEP_MIB;
+/* What follows wants up to three such tensors more, or PyTorch's steps of 20 MiB. Where it meets
+ * the limit a VAE has less room for its tiles than without: Forge lost an image by 300 MiB. */
+static uint64_t wanted_after(const struct oom *oom) {
+    uint64_t next = max_u64(3 * oom->refusal->request_bytes, 64 * MEBIBYTE);
+    return oom->lacking_bytes + min_u64(next, 2048 * MEBIBYTE);
 }
 
-/* Of those that the full card refused, the told one among them: what was lacking at most. How many
+/* Of those that the full card refused, the told one among them: what is wanted at most. How many
  * they were. */
-static size_t lacking_at_most(const struct oom *told, uint64_t *bytes) {
+static size_t wanted_at_most(const struct oom *told, uint64_t *bytes) {
     size_t count = 0;
     for (size_t i = 0; i < told->record->refusal_count; i++) {
         const struct vramgc_refusal *refusal = told->record->refusals[i];
@@ -215,14 +213,16 @@ static size_t lacking_at_most(const struct oom *told, uint64_t *bytes) {
         struct oom oom = oom_of(told->record, refusal);
         if (cause_as_told(oom.cause) != cause_as_told(told->cause))
             continue;
-        *bytes = max_u64(*bytes, oom.lacking_bytes);
+        *bytes = max_u64(*bytes, wanted_after(&oom));
         count++;
     }
     return count;
 }
 
-/* Where the host did not give what it may, to allow more is of no use. */
+/* Beyond what may lie with the host already, rounded up, for no digit of it is exact. Where the
+ * host did not give what it may, to allow more is of no use. */
 static void add_spill(struct facts *facts, const struct oom *oom) {
+    enum { STEP_MIB = 50 };
     uint64_t bytes = oom->lacking_bytes, allowed = 0, most = 0;
     const char *setting = stats_file_setting(oom->record, "spill");
     TEXT_OVER(text, words, 32);
@@ -230,8 +230,8 @@ static void add_spill(struct facts *facts, const struct oom *oom) {
         parse_size(setting, &allowed);
     if (!bytes || (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
         return;
-    fact_word(facts, "these", lacking_at_most(oom, &most) > 1 ? "these requests" : "this request");
-    text_format(&text, "%lluMiB", enough_mib(most, allowed));
+    fact_word(facts, "these", wanted_at_most(oom, &most) > 1 ? "these requests" : "this request");
+    text_format(&text, "%luMiB", ((allowed + most) / MEBIBYTE + STEP_MIB) / STEP_MIB * STEP_MIB);
     fact_word(facts, "spill", words);
 }
 

@@ -276,7 +276,7 @@ static const struct row todos[] = {
     {"full", SMALLER},
     {"full command=train.py", "Make image or batch smaller."},
     {"full command=Forge/launch.py mode=compact",
-     "Make image or batch smaller. --spill 600MiB would let this request go on, slowly; the next "
+     "Make image or batch smaller. --spill 2350MiB would let this request go on, slowly; the next "
      "may need more."},
     {"full command=Forge/launch.py phase=VAE card=20000",
      "Make image or batch smaller, or have the VAE work in tiles (Forge: Never OOM, for VAE). Or "
@@ -294,7 +294,7 @@ static const struct row todos[] = {
      "Make the image or the batch a little smaller. Or run `vramgc prove`, a minute, or run with "
      "--alloc-conf keep: PyTorch then asks for no more than it needs."},
     {"rounded segments mode=compact",
-     "Make the image or the batch a little smaller. --spill 600MiB would let this request go on, "
+     "Make the image or the batch a little smaller. --spill 2350MiB would let this request go on, "
      "slowly; the next may need more."},
     {"rounded segments reported=no",
      "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
@@ -324,16 +324,16 @@ static const struct row todos[] = {
     {"driver free=3000", "Try again. If it stays so, look for errors of the driver (dmesg, Xid)."},
     {"unknown", "Make the image or the batch smaller."},
     {"full mode=compact",
-     SMALLER " --spill 600MiB would let this request go on, slowly; the next may need more."},
+     SMALLER " --spill 2350MiB would let this request go on, slowly; the next may need more."},
     {"full mode=compact full",
-     SMALLER " --spill 600MiB would let these requests go on, slowly; the next may need more."},
+     SMALLER " --spill 2350MiB would let these requests go on, slowly; the next may need more."},
     {"full mode=compact spill=512MiB", SMALLER},
     {"full mode=compact spill=1GiB spilled=100", SMALLER},
     {"full mode=compact reported=no",
      "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
-    {"rounded mode=compact", "Make the image or the batch a little smaller. --spill 600MiB would "
+    {"rounded mode=compact", "Make the image or the batch a little smaller. --spill 2350MiB would "
                              "let this request go on, slowly; the next may need more."},
-    {"full unproven", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 600MiB may "
+    {"full unproven", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 2350MiB may "
                               "let this request go on, slowly."},
     {"rounded unproven", "Make the image or the batch a little smaller."},
     {"full whatif=8000",
@@ -354,7 +354,7 @@ static const struct row todos[] = {
      "Stop it, or have it give its memory back. Or use GPU 1, which has 19.5 GiB free: " ELSEWHERE
      "."},
     {"full fragmented unproven full",
-     SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 600MiB may let these "
+     SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 2350MiB may let these "
              "requests go on, slowly. Against fragmentation `vramgc prove` is the remedy."},
     {"full fragmented full", SMALLER},
     {"fragmented full unproven fragmented",
