@@ -182,6 +182,12 @@ static const struct row todos[] = {
     {"full full failed=2000:same",
      "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
      "second try asked for as much as the first."},
+    {"full full failed=2000:VAE phase=move mode=compact command=Forge/launch.py",
+     "Make image or batch smaller, or choose tiles from the start (Forge: Never OOM, for VAE). In "
+     "a "
+     "script try again behind `except`, not in it: the error keeps the tensors of decode "
+     "(vae.py:12). --spill 2350MiB would let these requests go on, slowly; the next may need "
+     "more."},
     {"full full failed=2000:same:VAE command=stable-diffusion-webui-forge/launch.py",
      "Make image or batch smaller, or have the VAE work in smaller tiles, and from the start "
      "(Forge: Never OOM, for VAE): the second try asked for as much as the first."},
