@@ -108,11 +108,12 @@ bool errors_find(void) {
         }
         atomic_store(&self.looked, changes);
     }
-    return atomic_load_explicit(&self.complete, memory_order_acquire) ||
-           real_get(ID__ZN3c106detail14torchCheckFailEPKcS2_jS2_);
+    return atomic_load_explicit(&self.complete, memory_order_acquire);
 }
 
-static void throw_typed(const char *message) {
+void errors_throw_out_of_memory(const char *message) {
+    if (!atomic_load_explicit(&self.complete, memory_order_acquire))
+        return;
     struct source_location where = {"allocate", "vramgc", 0};
     _Alignas(16) char string[STRING_BYTES], allocator[1];
     void *error = self.allocate(ERROR_BYTES);
@@ -125,19 +126,6 @@ static void throw_typed(const char *message) {
     self.raise(error, self.type, destructor);
 }
 
-static void throw_plain(const char *message) {
-    real__ZN3c106detail14torchCheckFailEPKcS2_jS2__t plain =
-        REAL(_ZN3c106detail14torchCheckFailEPKcS2_jS2_);
-    if (plain)
-        plain("allocate", "vramgc", 0, message);
-}
-
-void errors_throw_out_of_memory(const char *message) {
-    if (atomic_load_explicit(&self.complete, memory_order_acquire))
-        throw_typed(message);
-    throw_plain(message);
-}
-
 /* As out of memory, after which programs go on, only where nothing else can be raised: a block
  * without pages must never be handed out. */
 void errors_throw_cuda(int code) {
@@ -146,7 +134,5 @@ void errors_throw_cuda(int code) {
         self.check(code, "vramgc", "allocate", 0, false, NULL);
     text_add(&text, "CUDA error: ");
     text_add_decimal(&text, code, 0);
-    throw_plain(message);
-    if (atomic_load_explicit(&self.complete, memory_order_acquire))
-        throw_typed(message);
+    errors_throw_out_of_memory(message);
 }

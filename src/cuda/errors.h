@@ -4,13 +4,12 @@
 
 #include <stdbool.h>
 
-/* Looks for what is needed, once it has found it never again. Whether an error can be raised at
- * all. May wait for the loader: for a thread of our own, or where nothing was loaded before. */
+/* Looks for what is needed, once it has found it never again. Whether an error can be raised.
+ * May wait for the loader: for a thread of our own, or where nothing was loaded before. */
 bool errors_find(void);
 
-/* Raises it; where only a part was found, the plain error of PyTorch, which Python sees as a
- * RuntimeError. Comes back only if errors_find has found nothing. To be called through functions
- * that were compiled with -fexceptions. */
+/* Raises it. Comes back only if errors_find has not found all. To be called through functions that
+ * were compiled with -fexceptions. */
 void errors_throw_out_of_memory(const char *message);
 
 /* Another error, as PyTorch itself raises it for a call that failed with that number. The same

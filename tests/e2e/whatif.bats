@@ -114,6 +114,13 @@ stand_in() {
     [[ $output == *'OUT OF MEMORY'* && $output != *'would have fitted'* && ! -e $VRAMGC_OUT.whatif ]]
 }
 
+@test "of more live blocks than it has room for the record ends, and that is said" {
+    local driver=("$PWD"/build/c10/*/c10drive)
+    VRAMGC_TEST_RECORD=64KiB tests/on_card --cuda 13 --mem 2GiB -- "$recorder" run --mode observe --record --no-summary -- \
+        "${driver[-1]}" -c 'alloc a 4KiB count=5000; free a'
+    whatif --python "$(stand_in)" --setting '' "$VRAMGC_OUT" | grep 'The record ends early'
+}
+
 @test "of more events than it has room for the older ones go, and the blocks of then stay" {
     VRAMGC_TEST_RECORD=64KiB record --mode observe -- 20000
     [ "$(stat -c %s "$VRAMGC_OUT.blocks")" = $((4096 + 65536)) ]

@@ -118,6 +118,7 @@ ends_early() {
 @test "no stream is known" { caught streams_unknown vm/in_flight 'made before'; }
 @test "only the default stream is known" { caught default_stream_only vm/in_flight 'made before'; }
 @test "streams made after the first segment are not known" { caught later_streams_unknown vm/in_flight 'made after'; }
+@test "streams of a green context are not known" { caught green_streams_unknown vm/in_flight 'green context'; }
 
 # --- captures ---
 
@@ -275,7 +276,7 @@ prove_finds() {
 
 # --- errors ---
 
-@test "the error of a block without pages is a plain one" { caught plain_error vm/engine 'has taken what PyTorch has cached'; }
+@test "PyTorch's error cannot be raised" { caught no_error_to_raise vm/engine 'has taken what PyTorch has cached'; }
 @test "callers of the runtime are not rescued" { caught no_rescue vm/engine '^rescue: what is kept'; }
 @test "the refusal before a rescue stays the runtime's latest error" { caught error_not_forgotten vm/python rescue; }
 

@@ -125,6 +125,12 @@ least_free() { sed -n 's/.*: create .*, \([1-9][0-9]*\) free/\1/p' "$1" | sort -
     LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_LOG=info VRAMGC_OUT= tests/on_card --cuda 13 --mem 2GiB -- \
         "${driver[0]}" "$BATS_TEST_TMPDIR/drive" 2>"$BATS_TEST_TMPDIR/err"
     grep 'gpu0: unmapping waits for kernels: idle memory goes back at rest' "$BATS_TEST_TMPDIR/err"
+    # While another stream works what is idle stays, though the GPU is past it; then it goes.
+    { echo 'alloc a 300MiB; alloc b 20MiB stream=1; fill a 1; fill b 2 stream=1; synchronize; free a' && printf 'fill b %s stream=1\n' {1..200} &&
+        echo 'sleep 300; expect vramgc.held_bytes >= 320MiB; synchronize; await vramgc.held_bytes <= 22MiB; verify b 200'; } \
+        >"$BATS_TEST_TMPDIR/drive"
+    SIMGPU_UNMAP_WAITS=1 SIMGPU_LATENCY=card SIMGPU_SLOW=1000 LD_PRELOAD=$PWD/build/libvramgc.so VRAMGC_MODE=compact VRAMGC_LOWVRAM=1 VRAMGC_OUT='' \
+        tests/on_card --cuda 13 --mem 2GiB -- "${driver[0]}" "$BATS_TEST_TMPDIR/drive"
 }
 
 @test "a page that is stale after a remap is found" {

@@ -78,6 +78,8 @@ unheard_of() {
 
 @test "the same on a driver that cannot tell of a whole context" { SIMGPU_CONTEXT_EVENT=0 unheard_of; }
 
+@test "the same where the stream is a green context's" { FRONT=$PWD/build/vm/libgreen_streams.so SIMGPU_CONTEXT_EVENT=0 unheard_of; }
+
 # cudaFree waits for that stream where PyTorch is alone; the segment that comes next must not lie where it works still.
 @test "such a stream works for long on a segment that PyTorch gives up, and takes anew" {
     local event version script='alloc a 200MiB; fill a 1; synchronize;' i

@@ -8,6 +8,10 @@ build/vm/libconstant_reclaim.so: tests/vm/constant_reclaim.c include/vramgc.h
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -Iinclude -shared -o $@ $< -pthread
 
+build/vm/libgreen_streams.so: tests/vm/green_streams.c | $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(CUDA_CPPFLAGS) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $<
+
 build/vm/liblibfail.so: tests/vm/libfail.c
 	@mkdir -p $(@D)
 	@$(CC) -D_GNU_SOURCE -std=c11 -O1 -fPIC -Wall -Wextra -Werror -shared -o $@ $< -pthread
@@ -48,7 +52,7 @@ $(foreach s,tsan asan plain,$(eval $(call VM_RULE,$(s),,,src)))
 $(eval $(call VM_RULE,mutants,$(MUTANTS)/stamp,$(MUTANTS_CPPFLAGS),$(MUTANTS)))
 
 .PHONY: vm-tools vm-check vm-deep vm-night vm-python soak
-vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/steps_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive
+vm-tools: build/vm/threads-plain build/vm/pool_threads-plain build/vm/libconstant_reclaim.so build/vm/libgreen_streams.so build/vm/liblibfail.so $(VMM_CALLS)/vmm_calls $(VMM_CALLS)/steps_calls $(HOOK)/libno_thread.so build/govern/show build/libvramgc.so $(BUILD)/vramgc proven sim c10drive
 
 check-build: vm-tools
 

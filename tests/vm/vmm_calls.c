@@ -5,12 +5,10 @@
 #include "vmm_calls.h"
 
 #define REPORT      _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
-#define CHECK_FAIL  _ZN3c106detail14torchCheckFailEPKcS2_jS2_
 #define DEVICE_CUDA ((uint64_t)1)
 
 #pragma GCC visibility push(default)
 void REPORT(void *p, int64_t bytes, size_t allocated, size_t reserved, uint64_t device);
-void CHECK_FAIL(const char *function, const char *file, uint32_t line, const char *message);
 
 #if defined(C10)
 
@@ -18,9 +16,17 @@ void REPORT(void *p, int64_t bytes, size_t allocated, size_t reserved, uint64_t 
     (void)p, (void)bytes, (void)allocated, (void)reserved, (void)device;
 }
 
-void CHECK_FAIL(const char *function, const char *file, uint32_t line, const char *message) {
-    (void)function, (void)file, (void)line, (void)message;
-}
+/* What an error is made of: without it there is no engine. None is raised here. */
+#define PART(symbol)                                                                               \
+    void symbol(void);                                                                             \
+    void symbol(void) {}
+PART(_ZN3c105ErrorC1ENS_14SourceLocationESs)
+PART(_ZNSsC1EPKcRKSaIcE)
+PART(_ZNSsD1Ev)
+PART(__cxa_allocate_exception)
+PART(__cxa_throw)
+PART(_ZTIN3c1016OutOfMemoryErrorE)
+PART(_ZTVN3c1016OutOfMemoryErrorE)
 
 #elif defined(ALLOCATOR)
 

@@ -214,6 +214,13 @@ CUresult cuStreamCreate(CUstream *out, unsigned flags) {
     return create(out, flags, 0);
 }
 
+/* Of a part of the card's processors: here all of them work for it. */
+CUresult cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx part, unsigned flags, int priority) {
+    (void)part;
+    FAIL_IF_TOLD();
+    return create(out, flags, priority);
+}
+
 CUresult cuStreamDestroy_v2(CUstream handle) {
     BEGIN(NEED_INIT);
     struct stream *stream = handle_get((uintptr_t)handle, HANDLE_STREAM);
