@@ -19,6 +19,7 @@
 #define VRAMGC_MAGIC          "VRAMGC1\n"
 #define VRAMGC_FORMAT_VERSION 1
 #define VRAMGC_BEING_WRITTEN  UINT64_MAX
+#define VRAMGC_ANSWERED       ((uint64_t)1 << 32) /* of `asking` */
 #define VRAMGC_MAX_DEVICES    16
 #define VRAMGC_MAX_HOOKS      224
 #define VRAMGC_MAX_ACTIONS    1024
@@ -438,7 +439,9 @@ struct vramgc_file {
     /* 1: by `vramgc park`; else who is just parking or waking it, or was killed at that: a process
      * id << 32, and the lower half of its start time in clock ticks. 0: nobody. */
     uint64_t parked;
-    uint64_t asking; /* threads that ask the driver what is free: while parked they stand there */
+    /* The lower half: threads that ask the driver what is free; while parked they stand there. And
+     * VRAMGC_ANSWERED for each time that none did any more. */
+    uint64_t asking;
     struct vramgc_device devices[VRAMGC_MAX_DEVICES];
 };
 

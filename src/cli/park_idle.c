@@ -18,9 +18,10 @@
 #define PARKED_STEP_NS (5 * MILLISECOND_NS)
 /* How soon the card is looked at again where it has no room. */
 #define AGAIN_NS (SECOND_NS / 4)
-/* A question (ASK of hooks.def) takes no time: a thread that waits so long for its answer stands in
- * the driver, and is none that was just not given a processor. */
-#define STANDS_NS (SECOND_NS / 10)
+/* A question (ASK of hooks.def) takes no time: where one is not answered for so many of our looks
+ * (0.1 s) a thread stands in the driver, and is none that was just not given a processor. Looks,
+ * for a container that has used up its time is stopped with us and all. */
+enum { STANDS_LOOKS = 20 };
 /* One that another program asks for leaves once it has rested so long: a job has ended by then
  * (SLOW_AFTER_NS of govern/background_thread.c). */
 #define ASKED_NS (2 * SECOND_NS)
@@ -30,7 +31,8 @@ struct program {
     const char *path;
     struct vramgc_file *file;
     uint64_t calls, since_ns; /* what it had asked for by then */
-    uint64_t answered_ns;     /* when no thread of it stood in a question to the driver */
+    uint64_t asking;          /* as it was then, in the file */
+    unsigned unanswered;      /* looks since then */
     uint64_t again_ns;        /* parked, and it wants to come back: not before */
     uint64_t parked_for;      /* the process that asked for it; 0: none */
     struct peer_slot *slot;   /* NULL: it asks nobody and is not asked */
@@ -139,10 +141,13 @@ static void wants_back(struct program *program, uint64_t now) {
     program->since_ns = now;
 }
 
-static bool stands(struct program *program, uint64_t now) {
-    if (__atomic_load_n(&program->file->asking, __ATOMIC_SEQ_CST) == 0)
-        program->answered_ns = now;
-    return now - program->answered_ns >= STANDS_NS;
+/* Another thread than the one that stands may ask meanwhile: then there are never none. */
+static bool stands(struct program *program) {
+    uint64_t asking = __atomic_load_n(&program->file->asking, __ATOMIC_SEQ_CST);
+    bool answered = (uint32_t)asking == 0 || asking >> 32 != program->asking >> 32;
+    program->unanswered = answered ? 0 : program->unanswered + 1;
+    program->asking = asking;
+    return program->unanswered >= STANDS_LOOKS;
 }
 
 /* Where it hangs in the list; or would. */
@@ -157,8 +162,7 @@ static struct program *program_at(const char *path) {
     struct program **at = find_program(path);
     struct vramgc_file *file = *at ? NULL : live_file_map(path);
     if (file && (*at = calloc(1, sizeof **at)))
-        **at = (struct program){
-            .path = path, .file = file, .since_ns = clock_ns(), .answered_ns = clock_ns()};
+        **at = (struct program){.path = path, .file = file, .since_ns = clock_ns()};
     else
         live_file_close(file);
     return *at;
@@ -172,7 +176,7 @@ void park_idle_look(const char *path) {
         return;
     __atomic_store_n(&program->file->parker, self.parker, __ATOMIC_RELAXED);
     uint64_t now = clock_ns(), calls = calls_of(program->file);
-    bool works = calls != program->calls, waits = stands(program, now);
+    bool works = calls != program->calls, waits = stands(program);
     if (program->parked) {
         if (works || waits)
             wants_back(program, now);

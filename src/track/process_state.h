@@ -47,7 +47,9 @@ static inline uint64_t *parked_question_begins(void) {
 }
 
 static inline void parked_question_ends(uint64_t *asking) {
-    __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
+    uint64_t before = __atomic_fetch_sub(asking, 1, __ATOMIC_SEQ_CST);
+    if ((uint32_t)before == 1)
+        __atomic_fetch_add(asking, VRAMGC_ANSWERED, __ATOMIC_SEQ_CST);
 }
 
 /* The program asks what the current device has free. True: it is answered. Else the driver is to be

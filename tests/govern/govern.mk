@@ -31,7 +31,7 @@ build/govern/aimdo.so: tests/govern/aimdo.c | $(CUDA_HEADERS)
 
 build/govern/park_work: tests/govern/park_work.c build/sim/rt13/libcudart.so.13 build/sim/driver/libcuda.so.1 build/sim/nvml/libnvidia-ml.so.1 | $(CUDA_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) $^ -o $@ -pthread
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror $(CUDA_CPPFLAGS) -Iinclude -Isrc $^ -o $@ -pthread
 
 .PHONY: govern-tools govern-check govern-deep govern-python
 govern-tools: build/govern/show build/govern/park_work build/govern/host_stress build/govern/libunreported_blocks.so build/govern/liblate_report.so build/govern/libfake_python.so build/govern/aimdo.so build/govern/libframes.so build/libvramgc.so sim c10drive proven
