@@ -193,6 +193,19 @@ drive_with() {
     done
 }
 
+# What our thread would have said is said by the one that ends the process, which waits for no thread that has ended.
+@test "Python ends our thread, which waits for its lock" {
+    export FAKE_PYTHON_WAITS=$BATS_TEST_TMPDIR/waits FAKE_PYTHON_ENDS=yes
+    printf '#!/usr/bin/env bash\ntest -e "%s"\n' "$FAKE_PYTHON_WAITS" >"$BATS_TEST_TMPDIR/yes"
+    chmod +x "$BATS_TEST_TMPDIR/yes"
+    for version in $versions; do
+        rm -f "$FAKE_PYTHON_WAITS"
+        BEHIND=$PWD/build/govern/libfake_python.so drive "$version" "alloc a 1000MiB; free a; reclaim; until $BATS_TEST_TMPDIR/yes; expect_oom 90GiB"
+        [ "$status" = 0 ]
+        grep 'gpu0: out of memory: ' "$BATS_TEST_TMPDIR/err"
+    done
+}
+
 # The same; nobody asked for it, so the least gain holds.
 @test "what has become too little while our thread waited for Python's lock is left alone" {
     export FAKE_PYTHON_WAITS=$BATS_TEST_TMPDIR/waits VRAMGC_THRESHOLD=30

@@ -337,6 +337,7 @@ prove_finds() {
 # --- what is started, and said ---
 
 @test "what a program that was told to stop frees counts as a rest" { caught rest_while_stopping e2e/modes 'told to stop'; }
+@test "a thread of ours that Python has ended is waited for" { caught ended_thread_awaited govern/figures 'Python ends our thread'; }
 @test "a child between vfork and exec ends for its parent, too" { caught child_ends_parent e2e/lifetime '^vfork: a child'; }
 @test "our threads get no stack for what others declare as thread-local" { caught small_stack e2e/store 'thread-local memory'; }
 @test "that nothing is put in host memory is not said" { caught spill_unsaid vm/spill 'not proven'; }
