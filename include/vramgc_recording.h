@@ -28,7 +28,10 @@ enum vramgc_note {
     VRAMGC_NOTE_EMPTIED,    /* the program has emptied PyTorch's cache */
     VRAMGC_NOTE_WANTED,     /* bytes for which PyTorch was out of memory */
     VRAMGC_NOTE_COMPLETED,
-    VRAMGC_NOTE_JOB, /* a job is over: its number */
+    VRAMGC_NOTE_JOB,  /* a job is over: its number */
+    VRAMGC_NOTE_POOL, /* number of the blocks' private pool from now on; 0, as at first: none */
+    VRAMGC_NOTE_KEEP, /* a graph, by address, keeps that pool */
+    VRAMGC_NOTE_LEFT, /* such a graph, or a MemPool, by its number, has gone */
     VRAMGC_NOTES
 };
 
@@ -47,6 +50,7 @@ struct vramgc_recording {
     uint64_t started_ns;    /* of the statistics file */
     uint64_t half_words;    /* in each half */
     uint64_t other_devices; /* 1: others had blocks, too; they are not recorded */
+    double fraction;        /* of the card, that PyTorch let itself have at last; 0: not known */
     uint64_t incomplete;    /* 1: it ends at a block that a word cannot tell, of more than 128 GiB,
                                or where half of a half was live blocks */
     struct vramgc_recording_half halves[2];

@@ -3,14 +3,15 @@ one that they fit on: what `vramgc whatif` asks. Public calls of PyTorch only. I
 is loaded is not the simulated one it says so and does nothing.
 
 exec'd as text: argv[1] this, argv[2] folder of the simulated driver, argv[3] libvramgc.so, argv[4] folder of PyTorch's package or "",
-argv[5] bytes beside PyTorch, argv[6] most bytes that were live, then settings, each MODE|PYTORCH'S SETTING. Steps come on standard
-input (enum replay_kind of src/read/block_files.h). Answers, a line each: NUMBER SMALLEST RETRIES RESERVED ASKED, or NUMBER ! WHY, or ! WHY."""
-import array, importlib.util, os, re, sys
+argv[5] bytes beside PyTorch, most that were live, and PyTorch's memory fraction or 0, then settings, each MODE and PYTORCH'S
+SETTING. Steps come on standard input (enum replay_kind of src/read/block_files.h). Answers, a line each: NUMBER SMALLEST RETRIES RESERVED ASKED, or NUMBER ! WHY, or ! WHY."""
+import array, contextlib, importlib.util, os, re, sys
 
 FOLDER, LIBRARY, PACKAGES = sys.argv[2:5]
-BESIDE, LIVE = int(sys.argv[5]), int(sys.argv[6])
-SETTINGS = [word.partition("|")[::2] for word in sys.argv[7:]]
-FREE, STREAM, EMPTY, WANT, FREE_LATE = 0, -1, -2, -3, -4  # enum replay_kind
+FIGURES = sys.argv[5].split()
+BESIDE, LIVE, FRACTION = int(FIGURES[0]), int(FIGURES[1]), float(FIGURES[2])
+SETTINGS = list(zip(sys.argv[6::2], sys.argv[7::2]))
+FREE, STREAM, EMPTY, WANT, FREE_LATE, POOL, KEEP, LEFT = 0, -1, -2, -3, -4, -6, -7, -8  # enum replay_kind
 MIB = 1 << 20
 STEP = 2 * MIB
 MARGIN = 16 * MIB
@@ -69,13 +70,26 @@ def replay(torch, steps, tensors):
     allocate, delete = torch.cuda.caching_allocator_alloc, torch.cuda.caching_allocator_delete
     other = torch.cuda.Stream() if tensors else None
     live, streams, stream = {}, {0: torch.cuda.default_stream()}, 0
+    pools, graphs, inside, pool, keeper, capturing = {}, {}, contextlib.ExitStack(), 0, 0, None
+
+    def capture():
+        """Into the pool: by a graph that lives as long as that of the program."""
+        graph = torch.cuda.CUDAGraph()
+        graphs.setdefault(keeper, []).append(graph)
+        on = streams[stream] if stream else streams.setdefault(None, torch.cuda.Stream())  # never on the default one
+        inside.enter_context(torch.cuda.stream(on))
+        graph.capture_begin(getattr(pools[pool], "id", pools[pool]))
+        inside.callback(graph.capture_end)
+        return on.cuda_stream
 
     for index, (value, of) in enumerate(steps):
+        if value > 0 and pool and not capturing and not (pool & 1 and keeper == pool):
+            capturing = capture()
         if value > 0 and index in tensors:
             with torch.cuda.stream(streams[stream]):
                 live[of] = torch.empty(value, dtype=torch.uint8, device="cuda")
         elif value > 0:
-            live[of] = allocate(value, 0, streams[stream].cuda_stream)
+            live[of] = allocate(value, 0, capturing or streams[stream].cuda_stream)
         elif value == FREE_LATE and of in live:
             live.pop(of).record_stream(other)
         elif value == FREE:
@@ -89,6 +103,20 @@ def replay(torch, steps, tensors):
             torch.cuda.empty_cache()
         elif value == WANT:
             delete(allocate(of, 0, streams[stream].cuda_stream))
+        elif value == POOL:
+            inside.close()
+            pool, keeper, capturing = of, of, None
+            if pool not in pools and pool:
+                pools[pool] = torch.cuda.MemPool() if pool & 1 else torch.cuda.graph_pool_handle()
+            if pool & 1:
+                inside.enter_context(torch.cuda.use_mem_pool(pools[pool]))
+        elif value == KEEP:
+            inside.close()
+            keeper, capturing = of, None
+        elif value == LEFT:
+            pools.pop(of if of & 1 else None, None)
+            for graph in graphs.pop(of, ()):
+                graph.reset()
 
 
 def attempt_here(torch, steps, setting, size):
@@ -102,6 +130,8 @@ def attempt_here(torch, steps, setting, size):
     torch.cuda.init()
     if configuration and mode == "off":
         torch.cuda.memory._set_allocator_settings(configuration)
+    if FRACTION:
+        torch.cuda.set_per_process_memory_fraction(FRACTION)
     if not only_simulated():
         return "! a driver was loaded that is not the simulated one: nothing is done"
     torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(512, 0, 0))

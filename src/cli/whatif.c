@@ -36,13 +36,17 @@ struct whatif_row {
     char error[256];         /* why it is not known */
 };
 
-enum { WHATIF_ROWS = 24 };
+enum { WHATIF_ROWS = 24, MOST_CARDS = 8, WHATIF_SCHEMA = 1 };
 
-struct whatif {
+static struct {
     struct whatif_row rows[WHATIF_ROWS];
     size_t count;
     uint64_t beside_bytes; /* of the card, that PyTorch did not have: the context, others */
-};
+    uint64_t cards[MOST_CARDS + 1];
+    size_t card_count;
+    const char *python;
+    bool json;
+} request;
 
 extern const char replay_script[];
 
@@ -55,8 +59,8 @@ static const struct {
 };
 
 /* Its row, which is added where there is none. */
-static struct whatif_row *whatif_add(struct whatif *whatif, const char *setting) {
-    struct whatif_row row = {.mode = "off"}, *same = whatif->rows;
+static struct whatif_row *whatif_add(const char *setting) {
+    struct whatif_row row = {.mode = "off"}, *same = request.rows;
     text_copy(row.conf, sizeof row.conf, setting);
     text_copy(row.label, sizeof row.label, *setting ? setting : "PyTorch's default");
     for (size_t i = 0; i < ARRAY_LENGTH(modes); i++)
@@ -65,234 +69,178 @@ static struct whatif_row *whatif_add(struct whatif *whatif, const char *setting)
             text_copy(row.mode, sizeof row.mode, modes[i].mode);
             row.conf[0] = 0;
         }
-    while (same < whatif->rows + whatif->count && strcmp(same->label, row.label) != 0)
+    while (same < request.rows + request.count && strcmp(same->label, row.label) != 0)
         same++;
-    if (same == whatif->rows + whatif->count)
-        whatif->rows[whatif->count++] = row;
+    if (same == request.rows + request.count)
+        request.rows[request.count++] = row;
     return same;
 }
 
-static void whatif_add_usual(struct whatif *whatif) {
-    static const char *const usual[] = {"",
-                                        "expandable_segments:True",
-                                        "max_split_size_mb:128",
-                                        "roundup_power2_divisions:8",
-                                        "garbage_collection_threshold:0.8",
-                                        "flush",
-                                        "compact",
-                                        "lowvram"};
-    for (size_t i = 0; i < ARRAY_LENGTH(usual); i++)
-        whatif_add(whatif, usual[i]);
+static void whatif_add_usual(void) {
+    char usual[] = ",expandable_segments:True,max_split_size_mb:128,roundup_power2_divisions:8,"
+                   "garbage_collection_threshold:0.8,flush,compact,lowvram";
+    for (char *rest = usual, *one = strsep(&rest, ","); one; one = strsep(&rest, ","))
+        whatif_add(one);
 }
 
 /* Observe changes nothing; what vramgc chose for PyTorch its mode chooses again. */
-static void whatif_add_run(struct whatif *whatif, const struct stats_file *record) {
+static void whatif_add_run(const struct stats_file *record) {
     const struct vramgc_file *file = record->file;
     bool acts = strcmp(file->mode, "flush") == 0 || strcmp(file->mode, "compact") == 0;
     bool low = acts && stats_file_setting_is(record, "lowvram", "1");
     const char *setting = low ? "lowvram" : acts ? file->mode : file->alloc_conf;
-    whatif_add(whatif, setting)->of_run = true;
+    whatif_add(setting)->of_run = true;
 }
 
 /* ---- the process ---- */
 
-/* The folder that has torch/lib/libc10_cuda.so. */
-static void packages_of(const struct recording *recording, char *out, size_t capacity) {
-    static const char inside[] = "/torch/lib/";
-    text_copy(out, capacity, recording->allocator);
-    char *end = strstr(out, inside);
-    *(end ? end : out) = 0;
-}
-
 /* A file without a name, which Python reads at its own pace: a pipe might have to wait for it. */
 static bool steps_to_read(const struct recording *recording, int *fd) {
-    size_t bytes = recording->count * sizeof *recording->steps, done = 0;
-    *fd = memfd_create("vramgc-steps", MFD_CLOEXEC);
-    while (*fd >= 0 && done < bytes) {
-        ssize_t n = write(*fd, (const char *)recording->steps + done, bytes - done);
-        if (n <= 0)
-            break;
-        done += (size_t)n;
-    }
-    return *fd >= 0 && done == bytes && lseek(*fd, 0, SEEK_SET) == 0;
+    FILE *stream = fdopen(*fd = memfd_create("vramgc-steps", MFD_CLOEXEC), "w");
+    return stream &&
+           fwrite(recording->steps, sizeof *recording->steps, recording->count, stream) ==
+               recording->count &&
+           fflush(stream) == 0 && lseek(*fd, 0, SEEK_SET) == 0;
 }
 
-_Noreturn static void become_python(int from, int to, char *const *words) {
+_Noreturn static void become_python(int from, int to, const char *const *words) {
     unsetenv("LD_PRELOAD");
     unsetenv("VRAMGC_WHATIF");
     if (dup2(from, STDIN_FILENO) >= 0 && dup2(to, STDOUT_FILENO) >= 0)
-        execvp(words[0], words);
+        execvp(words[0], (char *const *)(uintptr_t)words);
     dprintf(STDOUT_FILENO, "! cannot start %s: %s\n", words[0], strerrordesc_np(errno));
     _exit(STATUS_MISSING);
 }
 
 /* NUMBER SMALLEST RETRIES RESERVED ASKED, NUMBER ! WHY, or ! WHY. */
-static bool take_answer(struct whatif *whatif, char *line) {
-    unsigned long long number, card, retries, reserved;
+static bool take_answer(const char *line) {
+    size_t number;
+    int rest = 0;
     if (*line == '!') {
         complain("whatif: %s", line + 2);
         return false;
     }
-    char *rest;
-    number = strtoull(line, &rest, 10);
-    if (number >= whatif->count)
+    if (sscanf(line, "%zu %n", &number, &rest) < 1 || number >= request.count)
         return true;
-    struct whatif_row *row = &whatif->rows[number];
-    if (strncmp(rest, " ! ", 3) == 0)
-        text_copy(row->error, sizeof row->error, rest + 3);
-    row->known = sscanf(rest, " %llu %llu %llu", &card, &retries, &reserved) == 3;
-    if (row->known) {
-        row->card_bytes = card;
-        row->retries = retries;
-        row->reserved_bytes = reserved;
-    }
+    struct whatif_row *row = &request.rows[number];
+    row->known = sscanf(line + rest, "%lu %lu %lu", &row->card_bytes, &row->retries,
+                        &row->reserved_bytes) == 3;
+    if (line[rest] == '!')
+        text_copy(row->error, sizeof row->error, line + rest + 2);
     return true;
 }
 
-static bool take_answers(struct whatif *whatif, int fd, const char *python) {
+static bool take_answers(int fd, const char *python) {
     char line[1024];
-    bool fine = true;
-    size_t known = 0;
+    bool fine = true, all = true;
     FILE *stream = fdopen(fd, "r");
     while (stream && fgets(line, sizeof line, stream)) {
         line[strcspn(line, "\n")] = 0;
         clean_text(line, sizeof line);
-        fine = take_answer(whatif, line) && fine;
+        fine = take_answer(line) && fine;
     }
     if (stream)
         fclose(stream);
-    for (size_t i = 0; i < whatif->count; i++)
-        known += whatif->rows[i].known || whatif->rows[i].error[0];
-    if (fine && known < whatif->count)
+    for (size_t i = 0; i < request.count; i++)
+        all = all && (request.rows[i].known || *request.rows[i].error);
+    if (fine && !all)
         complain("whatif: %s ended before it had answered", python);
-    return fine && known == whatif->count;
+    return fine && all;
 }
 
-struct words {
-    char library[PATH_MAX], folder[PATH_MAX + 16], packages[1024], beside[24], live[24];
-    char settings[WHATIF_ROWS][300];
-    char *list[WHATIF_ROWS + 16];
-};
-
-static void fill_words(struct words *words, const struct whatif *whatif,
-                       const struct recording *recording, const char *python) {
-    size_t n = 0;
-    snprintf(words->beside, sizeof words->beside, "%lu", whatif->beside_bytes);
-    snprintf(words->live, sizeof words->live, "%lu", recording->live_bytes);
-    const char *first[] = {python,          "-c",          "import sys; exec(sys.argv[1])",
-                           replay_script,   words->folder, words->library,
-                           words->packages, words->beside, words->live};
-    for (; n < ARRAY_LENGTH(first); n++)
-        words->list[n] = (char *)(uintptr_t)first[n];
-    for (size_t i = 0; i < whatif->count; i++, n++) {
-        const struct whatif_row *row = &whatif->rows[i];
-        snprintf(words->settings[i], sizeof words->settings[i], "%s|%s", row->mode, row->conf);
-        words->list[n] = words->settings[i];
-    }
-}
-
-static bool find_device(struct words *words) {
+/* The library, and the folder of the simulated driver beside it. */
+static bool find_device(char library[PATH_MAX], char folder[PATH_MAX + 16]) {
     char error[PATH_MAX + 200];
-    if (!preload_library(words->library, sizeof words->library, error, sizeof error)) {
+    if (!preload_library(library, PATH_MAX, error, sizeof error)) {
         complain("%s", error);
         return false;
     }
-    size_t folder = (size_t)(text_after_folder(words->library) - words->library);
-    snprintf(words->folder, sizeof words->folder, "%.*swhatif", (int)folder, words->library);
-    if (access(words->folder, X_OK) == 0)
+    size_t length = (size_t)(text_after_folder(library) - library);
+    snprintf(folder, PATH_MAX + 16, "%.*swhatif", (int)length, library);
+    if (access(folder, X_OK) == 0)
         return true;
-    complain("the simulated card is missing: %s", words->folder);
+    complain("the simulated card is missing: %s", folder);
     return false;
 }
 
-static bool whatif_replay(struct whatif *whatif, const struct stats_file *record,
-                          const struct recording *recording, const char *python) {
-    static struct words words;
+static bool whatif_replay(const struct stats_file *record, const struct recording *recording) {
+    const char *python = request.python;
+    static char library[PATH_MAX], folder[PATH_MAX + 16], packages[1024], figures[80];
+    const char *words[2 * WHATIF_ROWS + 16] = {
+        NULL,     "-c",   "import sys; exec(sys.argv[1])", replay_script, folder, library,
+        packages, figures};
+    size_t count = 8;
     const struct vramgc_device *device = &record->file->devices[recording->device];
     int steps = -1, answers[2] = {-1, -1}, status;
-    if (!find_device(&words))
+    if (!find_device(library, folder))
         return false;
-    if (!python) {
-        packages_of(recording, words.packages, sizeof words.packages);
+    if (!python) { /* the run's, and the folder that has torch/lib/libc10_cuda.so */
+        text_copy(packages, sizeof packages, recording->allocator);
+        char *end = strstr(packages, "/torch/lib/");
+        *(end ? end : packages) = 0;
         python = record->file->executable;
     }
+    words[0] = python;
     /* The least that the context and other programs had, and the most of other libraries. */
-    whatif->beside_bytes = others_least(device) + device->stats.other_bytes.peak;
-    fill_words(&words, whatif, recording, python);
+    request.beside_bytes = others_least(device) + device->stats.other_bytes.peak;
+    snprintf(figures, sizeof figures, "%lu %lu %.17g", request.beside_bytes, recording->live_bytes,
+             recording->fraction);
+    for (const struct whatif_row *row = request.rows; row < request.rows + request.count; row++) {
+        words[count++] = row->mode;
+        words[count++] = row->conf;
+    }
     pid_t child = -1;
     if (steps_to_read(recording, &steps) && pipe2(answers, O_CLOEXEC) == 0)
         child = fork();
     if (child == 0)
-        become_python(steps, answers[1], words.list);
+        become_python(steps, answers[1], words);
     close(steps);
     close(answers[1]);
     if (child < 0) {
         complain("whatif: no process can be started: %s", strerrordesc_np(errno));
         return false;
     }
-    bool fine = take_answers(whatif, answers[0], python);
+    bool fine = take_answers(answers[0], python);
     waitpid(child, &status, 0);
     return fine;
-}
-
-enum { MOST_CARDS = 8, WHATIF_SCHEMA = 1 };
-
-static struct {
-    uint64_t cards[MOST_CARDS];
-    size_t card_count;
-    const char *python;
-    bool json;
-    struct whatif whatif;
-} request;
-
-static bool take_card(const char *text) {
-    bool fits = request.card_count < MOST_CARDS &&
-                parse_size(text, &request.cards[request.card_count]) &&
-                request.cards[request.card_count] > 0;
-    request.card_count += fits;
-    if (!fits)
-        complain("--card: '%s' is not a size such as 8GiB, or there are more than %d", text,
-                 MOST_CARDS);
-    return fits;
 }
 
 static bool take_cards(const struct args *args) {
     char list[256], *rest = list;
     text_copy(list, sizeof list, args->value);
-    for (const char *one = strsep(&rest, ","); one; one = strsep(&rest, ","))
-        if (!take_card(one))
+    for (const char *one = strsep(&rest, ","); one; one = strsep(&rest, ",")) {
+        uint64_t *card = &request.cards[request.card_count++];
+        if (request.card_count > MOST_CARDS || !parse_size(one, card) || *card == 0) {
+            complain("--card: '%s' is not a size such as 8GiB, or there are more than %d", one,
+                     MOST_CARDS);
             return false;
+        }
+    }
     return true;
 }
 
 static bool take_setting(const struct args *args) {
-    if (request.whatif.count + 1 < WHATIF_ROWS) {
-        whatif_add(&request.whatif, args->value);
-        return true;
-    }
-    complain("--setting: that is too many at a time");
-    return false;
+    bool room = request.count + 1 < WHATIF_ROWS;
+    if (room)
+        whatif_add(args->value);
+    else
+        complain("--setting: that is too many at a time");
+    return room;
 }
 
 /* ---- what is shown ---- */
 
-static void add_jobs(struct text *text, const struct recording *recording) {
-    unsigned long long first = recording->first_job, last = recording->last_job;
-    if (first < last)
-        text_format(text, "jobs %llu to %llu", first, last);
-    else if (first == last)
-        text_format(text, "job %llu", first);
-    else
-        text_add(text, "what it did");
-}
-
 static void write_heading(const struct stats_file *record, const struct recording *recording) {
+    uint64_t first = recording->first_job, last = recording->last_job;
     TEXT_OVER(text, line, PROGRAM_BYTES);
     program_name(record->file, &text);
-    printf("%s\n", line);
+    puts(line);
     text = (struct text)TEXT_IN(line);
     text_add(&text, "Replayed: ");
-    add_jobs(&text, recording);
+    if (first < last)
+        text_format(&text, "jobs %lu to %lu", first, last);
+    else
+        text_format(&text, first == last ? "job %lu" : "what it did", first);
     text_format(&text, ", %s block events", show_count(recording->events).text);
     if (recording->events_lost)
         text_format(&text, "; the record begins after the first %s",
@@ -300,20 +248,8 @@ static void write_heading(const struct stats_file *record, const struct recordin
     text_format(&text,
                 ". Beside PyTorch's memory %s of the card: the CUDA context, other "
                 "libraries, other programs.",
-                show_bytes(request.whatif.beside_bytes).text);
+                show_bytes(request.beside_bytes).text);
     summary_wrapped_at(stdout, 0, "", line);
-}
-
-/* A cell for each --card: the answer, and by how much. */
-static void write_cards(const struct whatif_row *row) {
-    for (size_t i = 0; i < request.card_count; i++) {
-        TEXT_OVER(text, cell, 48);
-        bool fits = row->card_bytes <= request.cards[i];
-        uint64_t by =
-            fits ? request.cards[i] - row->card_bytes : row->card_bytes - request.cards[i];
-        text_format(&text, "%s %s%s", fits ? "yes" : "no", fits ? "+" : "-", show_bytes(by).text);
-        printf("  %14s", row->known ? cell : "?");
-    }
 }
 
 static void write_row(const struct whatif_row *row) {
@@ -322,7 +258,15 @@ static void write_row(const struct whatif_row *row) {
            row->known ? show_bytes(row->card_bytes).text : "?",
            row->known && own ? show_count(row->retries).text : "",
            row->known && own ? show_bytes(row->reserved_bytes).text : "");
-    write_cards(row);
+    /* A cell for each --card: the answer, and by how much. */
+    for (size_t i = 0; i < request.card_count; i++) {
+        TEXT_OVER(text, cell, 48);
+        bool fits = row->card_bytes <= request.cards[i];
+        uint64_t by =
+            fits ? request.cards[i] - row->card_bytes : row->card_bytes - request.cards[i];
+        text_format(&text, "%s %s%s", fits ? "yes" : "no", fits ? "+" : "-", show_bytes(by).text);
+        printf("  %14s", row->known ? cell : "?");
+    }
     puts("");
     if (*row->error)
         summary_wrapped_at(stdout, 4, "", row->error);
@@ -333,8 +277,8 @@ static void write_table(void) {
     for (size_t i = 0; i < request.card_count; i++)
         printf("  %14s", show_bytes(request.cards[i]).text);
     puts("");
-    for (size_t i = 0; i < request.whatif.count; i++)
-        write_row(&request.whatif.rows[i]);
+    for (size_t i = 0; i < request.count; i++)
+        write_row(&request.rows[i]);
     puts("");
 }
 
@@ -346,11 +290,14 @@ static void write_limits(const struct stats_file *record, const struct recording
     say("> is what this run had. card: the smallest on which all of these blocks fit, as they do "
         "16 MiB above it, and not 16 MiB below; retries and reserved: there, on PyTorch's own.");
     say("Not known here: workspaces that cuDNN and others choose by what is free, what a program "
-        "such as ComfyUI decides by it, other programs, CUDA graphs' pools, PyTorch's memory "
-        "fraction, and the driver's pool (cudaMallocAsync).");
+        "such as ComfyUI decides by it, other programs, what a MemPool was told when it was made, "
+        "a MemPool before PyTorch 2.10, what torch.compile puts into a graph's pool before it "
+        "captures, and the driver's pool (cudaMallocAsync).");
     if (!stats_file_is_expandable(record->file))
         say("Recorded without expandable segments: PyTorch then tells up to 1 MiB more of a block "
             "than was asked for, so that a little less may do.");
+    if (recording->fraction > 0)
+        say("The program let PyTorch have a part of the card only, and so does the replay.");
     if (recording->wanted_bytes)
         say("The run was out of memory; what it would have wanted later is not in the record.");
     if (recording->other_devices)
@@ -390,11 +337,11 @@ static void write_json(const struct recording *recording) {
     emit_number(&emit, "first_job", UNIT_ID, "", recording->first_job);
     emit_number(&emit, "last_job", UNIT_ID, "", recording->last_job);
     emit_number(&emit, "live_bytes", UNIT_BYTES, "", recording->live_bytes);
-    emit_number(&emit, "beside_bytes", UNIT_BYTES, "", request.whatif.beside_bytes);
+    emit_number(&emit, "beside_bytes", UNIT_BYTES, "", request.beside_bytes);
     emit_number(&emit, "wanted_bytes", UNIT_BYTES, "", recording->wanted_bytes);
-    emit_list(&emit, "settings", "", request.whatif.count);
-    for (size_t i = 0; i < request.whatif.count; i++)
-        emit_row(&emit, &request.whatif.rows[i]);
+    emit_list(&emit, "settings", "", request.count);
+    for (size_t i = 0; i < request.count; i++)
+        emit_row(&emit, &request.rows[i]);
     emit_close(&emit);
     emit_end(&emit);
 }
@@ -415,11 +362,10 @@ static const struct stats_file *recorded_of(const struct records *records) {
 /* For the report of a run that was out of memory: whatif_answers_best reads it. */
 static void keep_answers(const struct stats_file *record) {
     FILE *stream = open_beside(record, "whatif", "we");
-    for (size_t i = 0; stream && i < request.whatif.count; i++) {
-        const struct whatif_row *row = &request.whatif.rows[i];
+    for (const struct whatif_row *row = request.rows; stream && row < request.rows + request.count;
+         row++)
         if (row->known)
             fprintf(stream, "%d %lu %s\n", row->of_run, row->card_bytes, row->label);
-    }
     if (stream)
         fclose(stream);
 }
@@ -431,10 +377,12 @@ static int answer(const struct stats_file *record) {
         complain("%s", error);
         return STATUS_BAD_INPUT;
     }
-    if (request.whatif.count == 0)
-        whatif_add_usual(&request.whatif);
-    whatif_add_run(&request.whatif, record);
-    bool fine = whatif_replay(&request.whatif, record, &recording, request.python);
+    if (strstr(record->file->alloc_conf, "per_process_memory_fraction"))
+        recording.fraction = 0; /* of the setting, not of the program */
+    if (request.count == 0)
+        whatif_add_usual();
+    whatif_add_run(record);
+    bool fine = whatif_replay(record, &recording);
     if (fine)
         keep_answers(record);
     if (fine && request.json) {

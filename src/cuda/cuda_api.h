@@ -17,3 +17,8 @@ typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 typedef void *CUgraphRecaptureCallback; /* a function */
 typedef cuuint32_t CUlogicalEndpointId;
 #endif
+
+/* PyTorch's MempoolId_t: of a graph, or of a torch.cuda.MemPool; the other is 0. */
+typedef struct {
+    uint64_t graph, user;
+} pool_id_t;

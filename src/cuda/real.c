@@ -104,8 +104,9 @@ static bool take_pointer(enum real_id id, void *pointer) {
     return atomic_compare_exchange_strong(&real_pointers[id], &known, pointer) || known == pointer;
 }
 
-static const char *const stems[] = {
-    [CUDART] = "libcudart", [CUDA] = "libcuda.so", [C10] = "libc10.so", [AIMDO] = "aimdo"};
+static const char *const stems[] = {/* enum real_library */
+                                    "libcudart", "libcuda.so", "libc10.so", "libtorch_cuda.so",
+                                    "aimdo"};
 
 static void *of_library(enum real_library library, const char *symbol, void *dlsym_asked) {
     char path[512];
@@ -187,7 +188,9 @@ bool real_offer(enum real_id id, void *pointer) {
            atomic_load_explicit(&self.beneath[id], memory_order_acquire) == pointer;
 }
 
-void *real_beneath(enum real_id id) {
+/* The library's own function, should another interposer stand between us and it; NULL while
+ * real_get has not found any. */
+static void *real_beneath(enum real_id id) {
     void *p = atomic_load_explicit(&self.beneath[id], memory_order_acquire);
     return p ? p : atomic_load_explicit(&real_pointers[id], memory_order_acquire);
 }

@@ -31,7 +31,7 @@ enum real_id {
 #define STREAM_LEGACY     ((uint64_t)(uintptr_t)CU_STREAM_LEGACY)
 #define STREAM_PER_THREAD ((uint64_t)(uintptr_t)CU_STREAM_PER_THREAD)
 
-enum real_library { CUDART, CUDA, C10, AIMDO };
+enum real_library { CUDART, CUDA, C10, TORCH, AIMDO };
 enum real_kind { REAL_HOOK, REAL_PASS, REAL_NEED };
 
 struct real_info {
@@ -59,10 +59,6 @@ static inline void *real_get(enum real_id id) {
 /* The function of exactly this loaded object, or NULL; it is valid as long as that stays loaded.
  * May wait for the loader. */
 void *real_in_object(const char *path, const char *symbol);
-
-/* The library's own function, should another interposer stand between us and it; NULL while
- * real_get has not found any. */
-void *real_beneath(enum real_id id);
 
 /* The typed real function; may be NULL. */
 #define REAL(symbol) ((real_##symbol##_t)real_get(ID_##symbol))

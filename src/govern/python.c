@@ -12,6 +12,7 @@
 #include "store/store.h"
 #include "track/device.h"
 #include "track/process_state.h"
+#include "track/recorder.h"
 
 #include <limits.h>
 #include <string.h>
@@ -65,12 +66,24 @@ static object *wait_until_outside(void) {
     return py()->Py_BuildValue(""); /* None */
 }
 
+/* With the GIL. How much of the card PyTorch lets itself have. */
+static void record_fraction(void) {
+    struct vramgc_recording *file = atomic_load(&recorder_file);
+    bool used = file && file->device == 0 && file->halves[0].written > 0; /* PyTorch has begun */
+    object *it = used ? python_call("torch.cuda", "get_per_process_memory_fraction") : NULL;
+    if (it)
+        file->fraction = py()->PyFloat_AsDouble(it);
+    py()->PyErr_Clear();
+    python_drop(it);
+}
+
 static object *python_ends(object *module, object *arguments) {
     (void)module;
     (void)arguments;
     stop();
     if (recording_is_on())
         store_python_ends();
+    record_fraction();
     return wait_until_outside();
 }
 

@@ -1,7 +1,7 @@
 /* c10.c: the functions of PyTorch's libc10 that are called for every block its caching allocator
- * hands out or takes back, and before an out-of-memory error. PyTorch holds the allocator's lock
- * here and usually not the GIL: nothing may wait. The original is always called, but for a block
- * that has no pages: then an error is thrown in its place. */
+ * hands out or takes back, and before an out-of-memory error; and those of its private pools.
+ * PyTorch holds the allocator's lock here and usually not the GIL: nothing may wait. The original
+ * is always called, but for a block that has no pages: then an error is thrown in its place. */
 #include "base/text.h"
 #include "cuda/errors.h"
 #include "govern/induce_oom.h"
@@ -10,6 +10,7 @@
 #include "serve/device_vm.h"
 #include "track/block.h"
 #include "track/device.h"
+#include "track/recorder.h"
 #include "vm/vm.h"
 
 enum { DEVICE_TYPE_CUDA = 1 };
@@ -79,3 +80,34 @@ REPORT_USAGE(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, int64_t)
 
 REPORT_OUT_OF_MEMORY(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE, size_t)
 REPORT_OUT_OF_MEMORY(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE, int64_t)
+
+/* --- private pools, for `vramgc whatif`. PyTorch's binding points to these as to members, and
+ * takes an odd address for that of a virtual one. Who returns nothing is called as if it did. ---
+ */
+
+#define POOL_HOOK(symbol, parameters, before, after, ...)                                          \
+    __attribute__((aligned(16))) pool_id_t symbol parameters {                                     \
+        real_##symbol##_t real = REAL(symbol);                                                     \
+        pool_id_t id = {0, 0};                                                                     \
+        before;                                                                                    \
+        if (real)                                                                                  \
+            id = real(__VA_ARGS__);                                                                \
+        after;                                                                                     \
+        return id;                                                                                 \
+    }
+#define ADDRESS(object) ((uint64_t)(uintptr_t)(object))
+#define LEFT(owner)     recorder_note(NULL, VRAMGC_NOTE_LEFT, owner)
+
+static uint64_t number_of(void *pool) {
+    real__ZN2at4cuda7MemPool2idEv_t ask = REAL(_ZN2at4cuda7MemPool2idEv);
+    return recorder_pool(ask ? ask(pool) : (pool_id_t){0, 0});
+}
+
+POOL_HOOK(_ZN2at4cuda7MemPool2idEv, (void *p), (void)0, recorder_pool_asked(id), p)
+POOL_HOOK(_ZN2at4cuda7MemPoolD1Ev, (void *p), LEFT(number_of(p)), (void)0, p)
+POOL_HOOK(_ZN2at4cuda7MemPool17graph_pool_handleEb, (bool user), (void)0, recorder_graph(0, id),
+          user)
+POOL_HOOK(_ZN2at4cuda9CUDAGraph13capture_beginESt4pairIyyE21cudaStreamCaptureMode,
+          (void *graph, pool_id_t into, int mode), recorder_graph(ADDRESS(graph), into), (void)0,
+          graph, into, mode)
+POOL_HOOK(_ZN2at4cuda9CUDAGraph5resetEv, (void *graph), LEFT(ADDRESS(graph)), (void)0, graph)

@@ -31,6 +31,7 @@ struct method_definition {
     X(object *, Py_BuildValue, (const char *, ...))                                                \
     X(object *, PyObject_Call, (object *, object *, object *))                                     \
     X(int, PyObject_IsTrue, (object *))                                                            \
+    X(double, PyFloat_AsDouble, (object *))                                                        \
     X(object *, PyObject_GetAttrString, (object *, const char *))                                  \
     X(object *, PyObject_CallFunctionObjArgs, (object *, ...))                                     \
     X(object *, PyCFunction_NewEx, (struct method_definition *, object *, object *))               \

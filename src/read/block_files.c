@@ -1,6 +1,6 @@
 /* block_files.c: see block_files.h. Whatever the bytes are, the blocks of a map lie in order within
  * their segments afterwards, and no sum of them overflows. A record may be cut anywhere, or be
- * written while it is read: a word that does not fit what came before it is counted and left out.
+ * written while it is read: a word that does not fit what came before it is left out.
  */
 #include "read/block_files.h"
 #include "vramgc.h"
@@ -81,15 +81,12 @@ void block_maps_free(struct block_maps *maps) {
 }
 
 bool block_maps_exist(const struct stats_file *record) {
-    struct vramgc_map head;
-    for (size_t i = 0; i < record->file->device_count; i++) {
-        FILE *stream = open_map(record, i, &head);
-        if (stream) {
-            fclose(stream);
-            return true;
-        }
-    }
-    return false;
+    struct block_maps maps = block_maps_load(record);
+    bool any = false;
+    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
+        any = any || maps.of[i].blocks;
+    block_maps_free(&maps);
+    return any;
 }
 
 /* ---- the record ---- */
@@ -115,9 +112,7 @@ struct reading {
 
 bool recording_exists(const struct stats_file *record) {
     FILE *stream = open_beside(record, "blocks", "re");
-    if (stream)
-        fclose(stream);
-    return stream;
+    return stream && fclose(stream) == 0;
 }
 
 static const char *trouble_with(const struct vramgc_recording *head, size_t got,
@@ -167,10 +162,8 @@ static void add_step(struct reading *reading, int64_t value, uint64_t of) {
 
 static void take_back(struct reading *reading, uint64_t address) {
     struct hashmap_entry entry;
-    if (!hashmap_take(&reading->live, address, &entry)) {
-        reading->out->unmatched++;
+    if (!hashmap_take(&reading->live, address, &entry))
         return;
-    }
     add_step(reading, REPLAY_FREE, entry.link);
     reading->spare[reading->spares++] = entry.link;
     reading->live_now -= entry.context ? 0 : entry.bytes;
@@ -178,10 +171,8 @@ static void take_back(struct reading *reading, uint64_t address) {
 
 static void take_back_late(struct reading *reading, uint64_t address) {
     struct hashmap_entry *entry = hashmap_find(&reading->live, address);
-    if (!entry || entry->context) {
-        reading->out->unmatched++;
+    if (!entry || entry->context)
         return;
-    }
     entry->context = 1;
     reading->live_now -= entry->bytes;
     add_step(reading, REPLAY_FREE_LATE, entry->link);
@@ -221,7 +212,7 @@ static void read_note(struct reading *reading, uint64_t word) {
         reading->jobs++;
         break;
     default:
-        reading->out->unmatched++;
+        add_step(reading, -(int64_t)(word >> 2 & 63), word >> 8);
     }
 }
 
@@ -234,11 +225,10 @@ static void read_block(struct reading *reading, uint64_t word) {
         (stream & 1 ? take_back_late : take_back)(reading, address);
     else if (bytes > 0)
         hand_out(reading, address, bytes, stream == 3 ? reading->noted_stream : stream);
-    else
-        reading->out->unmatched++;
 }
 
 static void read_words(struct reading *reading, const uint64_t *words, uint64_t count, bool first) {
+    add_step(reading, REPLAY_POOL, 0);
     for (uint64_t i = 0; i < count; i++) {
         enum vramgc_word kind = words[i] & 3;
         if (kind == VRAMGC_WORD_NOTE)
@@ -248,11 +238,12 @@ static void read_words(struct reading *reading, const uint64_t *words, uint64_t 
     }
 }
 
-/* A word is three steps at most: of one that was there, a stream, and its own. */
+/* A word is three steps at most: of one that was there, a stream, and its own. A half begins with
+ * one more. */
 static bool read_steps(const struct halves *halves, struct recording *out) {
     uint64_t words = halves->counts[0] + halves->counts[1];
     struct reading reading = {.out = out, .spare = calloc(words + 1, sizeof(uint64_t))};
-    out->steps = calloc(3 * words + 1, sizeof *out->steps);
+    out->steps = calloc(3 * words + 2, sizeof *out->steps);
     bool room = reading.spare && out->steps;
     if (room && halves->words[0])
         read_words(&reading, halves->words[0], halves->counts[0], true);
@@ -263,13 +254,6 @@ static bool read_steps(const struct halves *halves, struct recording *out) {
     out->events_lost = halves->first.events_before;
     free(reading.spare);
     return room && !reading.no_memory;
-}
-
-static void take_head(const struct vramgc_recording *head, struct recording *out) {
-    out->other_devices = head->other_devices;
-    out->incomplete = head->incomplete;
-    out->device = head->device < VRAMGC_MAX_DEVICES ? head->device : 0;
-    memcpy(out->allocator, head->allocator, sizeof out->allocator - 1);
 }
 
 bool recording_load(const struct stats_file *record, struct recording *out, char *error,
@@ -289,7 +273,11 @@ bool recording_load(const struct stats_file *record, struct recording *out, char
     else if (!trouble && out->events == 0)
         trouble = "has no blocks of PyTorch's in it";
     fclose(stream);
-    take_head(&head, out);
+    out->other_devices = head.other_devices;
+    out->incomplete = head.incomplete;
+    out->fraction = head.fraction > 0 && head.fraction < 1 ? head.fraction : 0;
+    out->device = head.device < VRAMGC_MAX_DEVICES ? head.device : 0;
+    memcpy(out->allocator, head.allocator, sizeof out->allocator - 1);
     free(halves.words[0]);
     free(halves.words[1]);
     if (trouble)
@@ -318,13 +306,12 @@ bool whatif_answers_best(const struct stats_file *record, uint64_t card_bytes,
     const uint64_t margin = 32 << 20; /* as far as answers are from the truth, twice */
     FILE *stream = open_beside(record, "whatif", "re");
     struct whatif_answer answer = {0};
-    unsigned long long bytes;
     int of_run;
     bool own_does = false;
     *best = (struct whatif_answer){0};
-    while (stream && fscanf(stream, "%d %llu %127[^\n]", &of_run, &bytes, answer.setting) == 3) {
-        bool does = bytes > 0 && bytes <= minus_u64(card_bytes, margin);
-        answer.card_bytes = bytes;
+    while (stream &&
+           fscanf(stream, "%d %lu %127[^\n]", &of_run, &answer.card_bytes, answer.setting) == 3) {
+        bool does = answer.card_bytes > 0 && answer.card_bytes <= minus_u64(card_bytes, margin);
         own_does = own_does || (of_run && does);
         if (does && is_better(&answer, best))
             *best = answer;

@@ -45,7 +45,8 @@ enum replay_kind {
     REPLAY_EMPTY = -2,
     REPLAY_WANT = -3, /* of so many bytes, which PyTorch did not have */
     REPLAY_FREE_LATE =
-        -4 /* block `of` is free as soon as its streams are done: REPLAY_FREE tells */
+        -4, /* block `of` is free as soon as its streams are done: REPLAY_FREE tells */
+    REPLAY_POOL = -VRAMGC_NOTE_POOL /* this and less: other notes, with their value */
 };
 
 struct replay_step {
@@ -61,8 +62,8 @@ struct recording {
     uint64_t last_job;
     uint64_t live_bytes;   /* the most that was live */
     uint64_t wanted_bytes; /* the latest request for which there was no memory; 0: none */
-    uint64_t unmatched;    /* frees of blocks that nobody had */
     bool other_devices, incomplete;
+    double fraction; /* of the card, that PyTorch had at most; 0: all of it */
     unsigned device;
     char allocator[sizeof((struct vramgc_recording *)0)->allocator];
 };

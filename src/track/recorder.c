@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cuda/objects.h"
+#include "python/frames.h"
+#include "python/names.h"
 #include "track/process_state.h"
 
 #include <sys/mman.h>
@@ -32,7 +34,12 @@ static struct {
     uint64_t stream_count, noted_stream;
     atomic_bool several_streams;
     uint64_t events, jobs;
+    uint64_t noted_pool;
+    _Atomic uint64_t captured_pool; /* of the graph that is captured now */
 } self;
+
+/* Of one thread: the pool that its blocks are of; and whose capture it is about to begin. */
+static THREAD_LOCAL struct { uint64_t pool, asked, graph, graph_pool; } here;
 
 static struct vramgc_recording *file_now(void) {
     return atomic_load_explicit(&recorder_file, memory_order_acquire);
@@ -65,6 +72,7 @@ static void begin_half(struct vramgc_recording *file, size_t which) {
     self.half = half;
     self.words = (uint64_t *)((char *)file + VRAMGC_RECORDING_HEAD) + which * file->half_words;
     self.noted_stream = UINT64_MAX;
+    self.noted_pool = 0;
 }
 
 void recorder_open(void) {
@@ -121,9 +129,9 @@ static bool is_word(struct vramgc_recording *file, uint64_t bytes) {
     return false;
 }
 
-/* A half holds a note beside each event at most. */
+/* A half holds two notes beside each event at most. */
 static bool has_room(const struct vramgc_recording *file) {
-    return LIKELY(self.half->written + 2 <= file->half_words);
+    return LIKELY(self.half->written + 3 <= file->half_words);
 }
 
 /* With so many live blocks there would be no room for what happens to them. */
@@ -143,6 +151,14 @@ static void turn_half(struct vramgc_recording *file, struct device *device) {
     heap_walk(device->heap, put_live, file);
 }
 
+/* Before what it is true of. A capture's blocks may be of any thread: of autograd's, too. */
+static void put_pool(void) {
+    uint64_t captured = atomic_load_explicit(&self.captured_pool, memory_order_relaxed);
+    uint64_t pool = here.pool ? here.pool : captured;
+    if (UNLIKELY(pool != self.noted_pool))
+        put_note(VRAMGC_NOTE_POOL, self.noted_pool = pool);
+}
+
 static uint64_t number_of_stream(int64_t id) {
     uint64_t i = 0;
     while (i < self.stream_count && self.streams[i] != id)
@@ -159,6 +175,7 @@ void recorder_stream_made(void) {
 /* What stands in the word of a block: another than the first few is noted before. PyTorch takes 16
  * ns to tell: it is asked only where there are any streams but the default one, number 0. */
 static uint64_t stream_here(const struct vramgc_recording *file) {
+    put_pool();
     if (!atomic_load_explicit(&self.several_streams, memory_order_relaxed) || !self.current_stream)
         return 0;
     uint64_t number = number_of_stream(self.current_stream((signed char)file->device).id);
@@ -205,12 +222,50 @@ void recorder_completed(struct device *device, uint64_t address) {
 
 void recorder_note(struct device *device, enum vramgc_note kind, uint64_t value) {
     struct vramgc_recording *file = file_now();
-    if (!file)
+    device = device ? device : atomic_load(&self.device);
+    if (!file || !device)
         return;
     lock_take(&device->lock);
     if (kind == VRAMGC_NOTE_JOB)
         self.jobs++;
-    if (is_recorded(file, device) && has_room(file))
+    if (is_recorded(file, device) && has_room(file)) {
+        put_pool();
         put_note(kind, value);
+    }
     lock_give(&device->lock);
+}
+
+/* ---- private pools ---- */
+
+/* By torch.cuda.use_mem_pool, whose innermost frames are few. */
+static bool is_for_use(void) {
+    char name[64] = "";
+    uint64_t frame = atomic_load(&names_on) ? frames_innermost() : 0;
+    for (int i = 0; i < 4 && frame && strcmp(name, "use_mem_pool") != 0;
+         i++, frame = frames_outer(frame))
+        if (frames_code(frame))
+            frames_name(frames_code(frame), name, sizeof name);
+    return strcmp(name, "use_mem_pool") == 0;
+}
+
+/* Of pools within each other PyTorch takes the outer one. */
+void recorder_pool_asked(pool_id_t id) {
+    uint64_t pool = recorder_pool(id);
+    if (!recorder_is_on() || (here.pool && here.pool != pool) || !is_for_use())
+        return;
+    here.asked = (here.asked + 1) % 3; /* it begins, it ends, it lets the pool go */
+    here.pool = here.asked == 1 ? pool : 0;
+}
+
+void recorder_graph(uint64_t graph, pool_id_t id) {
+    here.graph = graph ? graph : here.graph;
+    here.graph_pool = recorder_pool(id);
+}
+
+void recorder_capture(bool begins) {
+    uint64_t graph = begins ? here.graph : 0;
+    atomic_store(&self.captured_pool, graph && here.graph_pool ? here.graph_pool : graph);
+    if (graph)
+        recorder_note(NULL, VRAMGC_NOTE_KEEP, graph);
+    here.graph = 0;
 }

@@ -172,6 +172,7 @@ bool capture_begin(uint64_t stream) {
     publish_captures();
     lock_give(&self.lock);
     figure_add(&store_file()->process.captures, 1);
+    recorder_capture(true);
     return added;
 }
 
@@ -180,6 +181,7 @@ void capture_end(uint64_t stream) {
     hashmap_take(&self.captured, key_of(stream), NULL);
     publish_captures();
     lock_give(&self.lock);
+    recorder_capture(false);
 }
 
 bool capture_active(void) {

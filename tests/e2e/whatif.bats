@@ -38,9 +38,9 @@ for row in json.load(open(sys.argv[1]))["settings"]:
 }
 
 # The program itself, on a card of so many MiB.
-runs_on() { # MIB CONFIGURATION MODE
+runs_on() { # MIB CONFIGURATION MODE [PROGRAM ARGUMENT]
     VRAMGC_OUT='' PYTORCH_CUDA_ALLOC_CONF=$2 tests/on_card --mem "$1MiB" -- build/vramgc run --mode "$3" --quiet --no-summary -- "$python" \
-        tests/e2e/whatif_work.py 2>&1 | grep '^fits'
+        "tests/e2e/${4:-whatif_work.py}" "${@:5}" 2>&1 | grep '^fits'
 }
 
 # An interpreter that is none: it answers at once.
@@ -62,6 +62,22 @@ stand_in() {
         runs_on $((card + 16)) "${configuration/=/:}" "$mode"
         ! runs_on $((card - 16)) "${configuration/=/:}" "$mode"
     done
+}
+
+# What is told without the notes of pools: 656, 606, 566 MiB and less; without the fraction 506.
+@test "MemPools, graphs' pools and the memory fraction: the program completes where it is told, and not 16 MiB lower" {
+    for what in pool graph fraction; do
+        VRAMGC_OUT=$BATS_TEST_TMPDIR/$what.vramgc tests/on_card --mem 4GiB -- "$recorder" run --record --no-summary --mode observe -- \
+            "$python" -W ignore tests/e2e/whatif_pools.py $what
+        whatif --json --setting '' --setting compact "$BATS_TEST_TMPDIR/$what.vramgc" >"$BATS_TEST_TMPDIR/json"
+        for row in "off:PyTorch's default" 'compact:vramgc --mode compact'; do
+            card=$(smallest "$BATS_TEST_TMPDIR/json" "${row#*:}")
+            echo "$what, $row: $card MiB"
+            runs_on $((card + 16)) '' "${row%%:*}" whatif_pools.py $what
+            ! runs_on $((card - 16)) '' "${row%%:*}" whatif_pools.py $what
+        done
+    done
+    whatif --python "$(stand_in)" "$BATS_TEST_TMPDIR/fraction.vramgc" | grep -F 'let PyTorch have a part of the card only'
 }
 
 @test "the table marks the setting of the run, answers for a card, and says what it does not know" {

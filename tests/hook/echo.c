@@ -34,6 +34,7 @@ __attribute__((visibility("default"))) struct echo *echo_state(void) {
 #define NEED(library, kind, symbol, parameters, arguments) NEED_##library(kind, symbol, parameters)
 #define HOOK_C10                                           SKIP
 #define NEED_C10(kind, symbol, parameters)
+#define HOOK_TORCH SKIP
 #define HOOK_AIMDO SKIP
 #define NEED_AIMDO(kind, symbol, parameters)
 #define NEED_CUDART(kind, symbol, parameters)

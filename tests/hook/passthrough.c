@@ -39,6 +39,7 @@ static struct echo wanted;
 #define HOOK_CUDART CALLER
 #define HOOK_CUDA   CALLER
 #define HOOK_C10    SKIP
+#define HOOK_TORCH  SKIP
 #define HOOK_AIMDO  SKIP
 #include "hooks.def"
 #undef HOOK_CUDART

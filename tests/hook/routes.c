@@ -161,7 +161,7 @@ static void fill(void *(*find)(const char *), bool runtime) {
         *(void **)&where.symbol = find(#symbol);
 #define SET(library, result, symbol, parameters, arguments)         SET_IN(api, library, symbol)
 #define SET_FURTHER(library, result, symbol, parameters, arguments) SET_IN(further, library, symbol)
-    enum { CUDART, CUDA, C10, AIMDO };
+    enum { CUDART, CUDA, C10, TORCH, AIMDO };
 #define HOOK(library, result, symbol, parameters, arguments)                                       \
     HOOK_##library(library, result, symbol, parameters, arguments)
 #define PASS        HOOK
@@ -169,6 +169,7 @@ static void fill(void *(*find)(const char *), bool runtime) {
 #define HOOK_CUDART SET
 #define HOOK_CUDA   SET
 #define HOOK_C10    C10_ONLY
+#define HOOK_TORCH  C10_ONLY
 #define HOOK_AIMDO  C10_ONLY
 #include "hooks.def"
 #undef HOOK
@@ -177,6 +178,7 @@ static void fill(void *(*find)(const char *), bool runtime) {
 #undef HOOK_CUDART
 #undef HOOK_CUDA
 #undef HOOK_C10
+#undef HOOK_TORCH
 #undef HOOK_AIMDO
     FURTHER_RUNTIME(SET_FURTHER)
     FURTHER_DRIVER(SET_FURTHER)
@@ -191,7 +193,7 @@ static bool uncounted(const char *symbol) {
 
 /* filled: a function that the library does not have cannot have been called. */
 static void all_reached(bool runtime, bool filled) {
-    enum { CUDART, CUDA, C10, AIMDO };
+    enum { CUDART, CUDA, C10, TORCH, AIMDO };
 #define REACHED(library, result, symbol, parameters, arguments)                                    \
     if (library == (runtime ? CUDART : CUDA) && (!filled || api.symbol) && !calls_of(#symbol) &&   \
         !uncounted(#symbol))                                                                       \
@@ -204,6 +206,7 @@ static void all_reached(bool runtime, bool filled) {
 #define HOOK_CUDART REACHED
 #define HOOK_CUDA   REACHED
 #define HOOK_C10    C10_ONLY
+#define HOOK_TORCH  C10_ONLY
 #define HOOK_AIMDO  C10_ONLY
 #include "hooks.def"
 #undef HOOK

@@ -343,6 +343,9 @@ prove_finds() {
 @test "that nothing is put in host memory is not said" { caught spill_unsaid vm/spill 'not proven'; }
 @test "a block that never got memory is recorded as live" { caught refused_is_live e2e/whatif 'never got memory'; }
 @test "older events go without the blocks that are live then" { caught live_not_carried e2e/whatif 'older ones go'; }
+@test "blocks of a MemPool are recorded as of none" { caught pool_untold e2e/whatif 'MemPools'; }
+@test "blocks of a captured graph are recorded as of no pool" { caught capture_untold e2e/whatif 'MemPools'; }
+@test "a pool that has gone is kept in the record" { caught pool_left_unsaid e2e/whatif 'MemPools'; }
 @test "all blocks are recorded as of one stream" { caught of_one_stream e2e/whatif 'what is cut'; }
 
 # --- PyTorch's own steps, kept for a moment: vm/steps.c, serve/expandable.c ---

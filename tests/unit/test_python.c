@@ -12,8 +12,11 @@
 #include "store/store.h"
 #include "track/device.h"
 #include "track/process_state.h"
+#include "track/recorder.h"
 
 #include <string.h>
+
+_Atomic(struct vramgc_recording *) recorder_file; /* nothing is recorded */
 
 static struct {
     unsigned long long changes;
