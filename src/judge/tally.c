@@ -393,8 +393,7 @@ static void add_giver(struct facts *facts, const struct stats_file *record) {
     fact_word(facts, "got", words);
 }
 
-/* Where the card was nearly full, or too small: there what one short time needed beyond all else is
- * what mattered. */
+/* Where the card was nearly full, or too small, one short time is what mattered. */
 static void add_short_peak(struct facts *facts, const struct vramgc_device *device,
                            const struct stats_file *record) {
     const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */
@@ -440,6 +439,7 @@ void facts_of_run(struct facts *facts, const struct tally *tally) {
         add_rounded(facts, tally->records[i]);
         add_giver(facts, tally->records[i]);
         add_uncached(facts, tally->records[i]->file);
+        fact_word(facts, "stopped", tally->records[i]->file->stop_asked ? "stopped" : NULL);
         for (size_t j = 0; j < tally->records[i]->file->device_count; j++)
             add_moved(facts, tally->records[i], j);
     }

@@ -23,6 +23,8 @@ static const struct row whats[] = {
      "No allocation failed: 7.7 GiB held at the peak; PyTorch held up to 7.7 GiB "
      "for 7.7 GiB of live memory, other libraries up to 2.0 GiB."},
     {"no-cache", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator."},
+    {"no-cache stopped", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator: "
+                         "it was stopped, perhaps before it took any."},
     {"no-cache others-held=6000 library=libc10_cuda.so",
      "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB at "
      "most, was a request of its own to the driver."},
