@@ -80,6 +80,10 @@ stand_in() {
     whatif --python "$(stand_in)" "$BATS_TEST_TMPDIR/fraction.vramgc" | grep -F 'let PyTorch have a part of the card only'
 }
 
+@test "the search: a card on which the blocks fit, as they do 16 MiB above it, each time, and not 16 MiB below" {
+    python3 tests/e2e/whatif_search.py src/cli/replay.py
+}
+
 @test "the table marks the setting of the run, answers for a card, and says what it does not know" {
     record --mode flush --
     run whatif --card 512MiB,1GiB --setting flush --setting expandable_segments:Maybe
