@@ -211,7 +211,7 @@ static void read_note(struct reading *reading, uint64_t word) {
     case VRAMGC_NOTE_JOB:
         reading->jobs++;
         break;
-    default:
+    case VRAMGC_NOTE_POOL ... VRAMGC_NOTES:
         add_step(reading, -(int64_t)(word >> 2 & 63), word >> 8);
     }
 }
