@@ -26,7 +26,7 @@ TORCH_ROWS = {
 ALLOCATOR_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
 
-def environment(library):
+def environment(library, record=0):
     """The user's, without his settings of vramgc and PyTorch's allocator; library is None or a path."""
     kept = {
         name: value
@@ -34,13 +34,14 @@ def environment(library):
         if not name.startswith(("VRAMGC_", "SIMGPU_")) and name not in ALLOCATOR_SETTINGS + ("LD_PRELOAD",)
     }
     if library:
-        kept.update(LD_PRELOAD=library, VRAMGC_MODE="observe", VRAMGC_OUT=str(ROOT / "build/bench/%p.vramgc"))
+        kept.update(LD_PRELOAD=library, VRAMGC_MODE="observe", VRAMGC_OUT=str(ROOT / "build/bench/%p.vramgc"),
+                    VRAMGC_RECORD=str(record))
     return kept
 
 
-def run(command, library):
+def run(command, library, record=0):
     """The JSON lines that the command printed. Its statistics file is removed."""
-    process = subprocess.Popen(command, env=environment(library), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment(library, record), stdout=subprocess.PIPE, text=True)
     output = process.communicate()[0]
     for file in (ROOT / "build/bench").glob(f"{process.pid}.vramgc*"):
         file.unlink()
@@ -77,6 +78,15 @@ def native_rows(arguments):
     if arguments.real:
         real = [*SIMGPU, "--cuda", "13", "--", str(ROOT / "build/bench/bench_real"), arguments.real]
         yield from run(real, arguments.library)
+
+
+def record_rows(arguments):
+    """What `--record` adds to a block event: with the library on both sides, and on one with VRAMGC_RECORD=1."""
+    bench = [*SIMGPU, "--cuda", "13", "--", str(ROOT / "build/bench/bench"), "blocks"]
+    sides = alternate(lambda side: run(bench, arguments.library, side), arguments.pairs)
+    for index, row in enumerate(sides[0][0]):
+        values = [[rows[index]["with"] for rows in side] for side in sides]
+        yield paired_row(f"--record: {row['name']}", "ns", *values, arguments.pairs)
 
 
 def torch_rows(arguments):
@@ -151,7 +161,7 @@ def parse():
     parser.add_argument("--python", default=os.environ.get("PYTHON", str(ROOT / "build/venv/bin/python")),
                         help="an interpreter with PyTorch")
     parser.add_argument("--pairs", type=int, default=10, help="pairs of processes for each PyTorch row")
-    parser.add_argument("--only", choices=("native", "memory", "process", "torch"), action="append",
+    parser.add_argument("--only", choices=("native", "record", "memory", "process", "torch"), action="append",
                         help="only these rows; may be given several times")
     parser.add_argument("--processes", type=int, default=200, help="pairs of processes of `true`")
     return parser.parse_args()
@@ -159,7 +169,7 @@ def parse():
 
 def chosen(arguments):
     """The functions that yield the rows, and a line for everything that is not there."""
-    kinds = {"native": native_rows, "memory": memory_rows, "process": process_rows, "torch": torch_rows}
+    kinds = {"native": native_rows, "record": record_rows, "memory": memory_rows, "process": process_rows, "torch": torch_rows}
     kinds = {name: kind for name, kind in kinds.items() if not arguments.only or name in arguments.only}
     skipped = []
     if "native" in kinds and not arguments.real:
