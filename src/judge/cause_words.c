@@ -202,8 +202,7 @@ static uint64_t wanted_after(const struct oom *oom) {
     return oom->lacking_bytes + min_u64(next, 2048 * MEBIBYTE);
 }
 
-/* Of those that the full card refused, the told one among them: what is wanted at most. How many
- * they were. */
+/* Of those that the full card refused, the told one among them: how many, and what is wanted. */
 static size_t wanted_at_most(const struct oom *told, uint64_t *bytes) {
     size_t count = 0;
     for (size_t i = 0; i < told->record->refusal_count; i++) {
@@ -222,7 +221,6 @@ static size_t wanted_at_most(const struct oom *told, uint64_t *bytes) {
 /* Beyond what may lie with the host already, rounded up, for no digit of it is exact. Where the
  * host did not give what it may, to allow more is of no use. */
 static void add_spill(struct facts *facts, const struct oom *oom) {
-    enum { STEP_MIB = 50 };
     uint64_t bytes = oom->lacking_bytes, allowed = 0, most = 0;
     const char *setting = stats_file_setting(oom->record, "spill");
     TEXT_OVER(text, words, 32);
@@ -231,7 +229,7 @@ static void add_spill(struct facts *facts, const struct oom *oom) {
     if (!bytes || (allowed && oom->device->stats.spilled_bytes.peak + bytes <= allowed))
         return;
     fact_word(facts, "these", wanted_at_most(oom, &most) > 1 ? "these requests" : "this request");
-    text_format(&text, "%luMiB", ((allowed + most) / MEBIBYTE + STEP_MIB) / STEP_MIB * STEP_MIB);
+    text_format(&text, "%luMiB", ((allowed + most) / MEBIBYTE + 50) / 50 * 50);
     fact_word(facts, "spill", words);
 }
 

@@ -145,9 +145,11 @@ void who_say_most(struct text *text, const struct stats_file *record,
         return;
     const struct vramgc_owners *owners = then ? &device->owners_at_oom : &device->owners_at_peak;
     const struct vramgc_site *site = &record->file->sites[owners->list[0].site];
+    bool ended = owners->live_bytes < device->stats.live_bytes.peak / 16 * 15; /* while it rose */
+    const char *when = then ? "then" : ended ? "near the peak" : "at the peak";
     text_format(text, "%s of %s live %s: %s%s%s", show_bytes(owners->list[0].bytes).text,
-                show_bytes(owners->live_bytes).text, then ? "then" : "at the peak",
-                who_name(site).text, *site->phase ? ", " : "", site->phase);
+                show_bytes(owners->live_bytes).text, when, who_name(site).text,
+                *site->phase ? ", " : "", site->phase);
     /* A model that was there from the start does not grow. */
     const uint32_t grown = device->owners_grown.list[0].site;
     if (stayed && device->owners_grown.count && grown != owners->list[0].site &&

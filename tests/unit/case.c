@@ -337,6 +337,13 @@ static void set_torch(struct program *program, const char *version) {
     text_copy(program->file->torch_version, sizeof program->file->torch_version, version);
 }
 
+/* MiB: so much was live at the latest look at a peak, all of one function. */
+static void own_at_peak(struct program *program, const char *value) {
+    struct vramgc_owners *owners = &card(program)->owners_at_peak;
+    owners->count = 1;
+    owners->live_bytes = owners->list[0].bytes = strtoull(value, NULL, 10) * MIB;
+}
+
 static void set_reported(struct program *program, const char *value) {
     latest(program)->reported = strcmp(value, "no") == 0 ? VRAMGC_NOT_REPORTED : VRAMGC_WENT_ON;
 }
@@ -354,7 +361,7 @@ static const struct {
     {"backward", go_back},     {"job-grows", grow_in_job}, {"reclaim", reclaim},
     {"killed", kill_program},  {"lack", set_lack},         {"mode", set_mode},
     {"command", set_command},  {"conf", set_conf},         {"torch", set_torch},
-    {"whatif", set_whatif},    {"reported", set_reported},
+    {"whatif", set_whatif},    {"reported", set_reported}, {"owner", own_at_peak},
 };
 
 static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};

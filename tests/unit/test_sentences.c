@@ -400,6 +400,18 @@ static void each_case_is_told(void **state) {
         expect(&whats[i], verdict_in(whats[i].facts).what);
 }
 
+/* The peak is 7.7 GiB. A program that is ended while it takes more has had no look at that. */
+static const struct row mosts[] = {
+    {"owner=7800", "7.6 GiB of 7.6 GiB live at the peak: sample (k/sampling.py:12)"},
+    {"owner=6000", "5.9 GiB of 5.9 GiB live near the peak: sample (k/sampling.py:12)"},
+};
+
+static void who_had_most_is_told(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(mosts); i++)
+        expect(&mosts[i], verdict_in(mosts[i].facts).most);
+}
+
 static void each_case_is_explained(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(whys); i++)
@@ -477,6 +489,7 @@ int main(void) {
         cmocka_unit_test(each_case_has_its_advice),  cmocka_unit_test(the_rest_is_noted),
         cmocka_unit_test(no_row_is_never_reached),   cmocka_unit_test(each_verdict_is_there),
         cmocka_unit_test(no_word_is_left_open),      cmocka_unit_test(each_case_is_told),
+        cmocka_unit_test(who_had_most_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
