@@ -9,6 +9,7 @@
 #include "govern/mode.h"
 #include "python/names.h"
 #include "serve/device_vm.h"
+#include "serve/sharing.h"
 #include "track/device.h"
 #include "track/mempool.h"
 #include "track/oom.h"
@@ -19,10 +20,7 @@ static struct {
     _Atomic(struct pool *) pools[VRAMGC_MAX_DEVICES];
     atomic_bool tried[VRAMGC_MAX_DEVICES];
     _Atomic(CUmemoryPool) defaults[VRAMGC_MAX_DEVICES]; /* the driver's, which we stand for */
-    atomic_uint peers[VRAMGC_MAX_DEVICES]; /* other devices that got access, a bit each */
 } self;
-
-_Static_assert(VRAMGC_MAX_DEVICES <= 32, "peers has a bit for each device");
 
 static struct pool *pool_of(const struct device *device) {
     return atomic_load_explicit(&self.pools[device_index(device)], memory_order_acquire);
@@ -36,21 +34,13 @@ static CUmemoryPool default_pool(unsigned index) {
 
 /* --- opening --- */
 
-static bool add_peers(struct vm *vm, unsigned index) {
-    unsigned peers = atomic_load(&self.peers[index]);
-    bool opened = true;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && opened; i++)
-        opened = !(peers >> i & 1) || vm_add_peer(vm, i);
-    return opened;
-}
-
 static struct pool *try_to_open(struct device *device) {
     struct vm *vm = device_vm_open(device);
     unsigned index = device_index(device);
     if (!vm)
         return NULL; /* which was said */
     CUmemoryPool of_driver = default_pool(index);
-    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool) && add_peers(vm, index)
+    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool)
                             ? pool_open(vm, atomic_load(&device->memory.total_bytes))
                             : NULL;
     if (!pool)
@@ -222,14 +212,8 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
         owner++;
     for (size_t i = 0; i < count && owner < VRAMGC_MAX_DEVICES; i++) {
         unsigned other = (unsigned)access[i].location.id;
-        struct device *device = device_if_ready(owner);
-        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || other == owner ||
-            other >= VRAMGC_MAX_DEVICES)
-            continue;
-        atomic_fetch_or(&self.peers[owner], 1u << other);
-        struct pool *pool = device ? pool_of(device) : NULL;
-        if (pool)
-            opened = vm_add_peer(pool_engine(pool), other) && opened;
+        if (access[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            opened = peer_access_enabled(other, owner) && opened;
     }
     return opened;
 }
@@ -260,7 +244,6 @@ void async_forget(void) {
 void async_reset(struct device *device) {
     unsigned index = device_index(device);
     atomic_store(&self.pools[index], NULL);
-    atomic_store(&self.peers[index], 0);
     __atomic_store_n(&device->own_pool.page_bytes, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&device->own_pool.used_bytes, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&device->own_pool.together_bytes, 0, __ATOMIC_RELAXED);

@@ -116,11 +116,11 @@ static CUresult make_of_kind(const CUmemAllocationProp *properties) {
 /* A device that is full to the last page does not say: PyTorch 2.8 to 2.12 would take such an
  * answer to the first of all requests for good. */
 static CUresult ask_for_kind(const CUmemAllocationProp *properties) {
-    CUresult answer = make_of_kind(properties);
+    CUresult answer;
     struct request request = last_resort_for(REFUSED_HANDLE, PAGE_BYTES);
-    for (bool more = true; answer == CUDA_ERROR_OUT_OF_MEMORY && more;
-         answer = make_of_kind(properties))
-        more = last_resort(&request);
+    do
+        answer = make_of_kind(properties);
+    while (answer == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request));
     return answer;
 }
 
@@ -222,12 +222,11 @@ static CUmemGenericAllocationHandle new_handle(unsigned kind) {
 }
 
 static CUresult promise(struct device *device, struct vm *steps, uint64_t bytes) {
-    CUresult result = vm_step_promise(steps, bytes);
-    if (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY)) {
-        struct request request = last_resort_for(REFUSED_HANDLE, bytes);
-        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
-            result = vm_step_promise(steps, bytes);
-    }
+    CUresult result;
+    struct request request = last_resort_for(REFUSED_HANDLE, bytes);
+    do
+        result = vm_step_promise(steps, bytes);
+    while (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY) && last_resort(&request));
     device_account_pages(device);
     return result;
 }
@@ -417,12 +416,11 @@ static CUresult open_to_device(struct vm *vm, const CUmemAccessDesc *access, uns
 
 /* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
 static CUresult open_steps(struct vm *steps, uint64_t address, uint64_t bytes) {
-    CUresult result = vm_step_open(steps, address, bytes);
-    if (LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
-        return result;
+    CUresult result;
     struct request request = last_resort_for(REFUSED_ADDRESSES, bytes);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+    do
         result = vm_step_open(steps, address, bytes);
+    while (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY) && last_resort(&request));
     return result;
 }
 

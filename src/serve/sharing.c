@@ -51,18 +51,19 @@ bool address_pin(uint64_t address, uint64_t bytes) {
     return pinned;
 }
 
-static void open_to_peer(unsigned owner, unsigned accessing) {
+static bool open_to_peer(unsigned owner, unsigned accessing) {
     struct vm *vm = device_vm_at(owner);
-    if (!vm || vm_add_peer(vm, accessing) || atomic_exchange(&self.closed_told, true))
-        return;
-    LOG(LOG_WARN, "gpu%u cannot access all memory of gpu%u", accessing, owner);
+    bool opened = !vm || vm_add_peer(vm, accessing);
+    if (!opened && !atomic_exchange(&self.closed_told, true))
+        LOG(LOG_WARN, "gpu%u cannot access all memory of gpu%u", accessing, owner);
+    return opened;
 }
 
-void peer_access_enabled(unsigned accessing, unsigned owner) {
+bool peer_access_enabled(unsigned accessing, unsigned owner) {
     if (accessing >= VRAMGC_MAX_DEVICES || owner >= VRAMGC_MAX_DEVICES || accessing == owner)
-        return;
+        return true;
     atomic_fetch_or(&self.peers[owner], 1u << accessing);
-    open_to_peer(owner, accessing);
+    return open_to_peer(owner, accessing);
 }
 
 void peer_access_vm_opened(unsigned device) {

@@ -22,8 +22,8 @@ bool address_lookup(uint64_t address, struct address_info *place);
  * paged are fine. */
 bool address_pin(uint64_t address, uint64_t bytes);
 
-/* One device may access the memory of another from now on. */
-void peer_access_enabled(unsigned accessing, unsigned owner);
+/* One device may access the memory of another from now on. False: not all that is there. */
+bool peer_access_enabled(unsigned accessing, unsigned owner);
 
 /* A device has a page engine now; or was reset. */
 void peer_access_vm_opened(unsigned device);
