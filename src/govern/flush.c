@@ -188,7 +188,7 @@ static bool flush_or_trim(struct device *device, struct policy_decision decision
                                           : flush_cache(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
-        return false; /* without a Python an induced out of memory may still do it */
+        return false; /* without a Python a soft out-of-memory may still do it */
     flush_read_memory(device);
     reclaim_acted(device);
     return true;

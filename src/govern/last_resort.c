@@ -105,10 +105,10 @@ enum {
     ADDRESSES = 1 << REFUSED_ADDRESSES,
 };
 
-/* at_last: for a request that PyTorch does not make once more. */
+/* For which requests: before PyTorch retries one, and where it does not. */
 static const struct rung {
     enum given (*give)(const struct request *request);
-    unsigned at_first, at_last;
+    unsigned before_retry, at_last;
 } rungs[] = {
     {give_own_idle, SEGMENT | HANDLE, CALL | SEGMENT | HANDLE | ADDRESSES},
     {trim_pool, SEGMENT | HANDLE, CALL | SEGMENT | HANDLE | ADDRESSES | PAGES},
@@ -120,16 +120,17 @@ static const struct rung {
 struct request last_resort_for(enum refused what, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     bool of_pytorch = what == REFUSED_SEGMENT || what == REFUSED_HANDLE;
-    bool first = device && of_pytorch && !oom_is_open() && !capture_active() &&
-                 device_releasable_bytes(device) > 0;
-    return (struct request){.device = device, .bytes = bytes, .what = what, .first = first};
+    bool retries = device && of_pytorch && !oom_is_open() && !capture_active() &&
+                   device_releasable_bytes(device) > 0;
+    return (struct request){
+        .device = device, .bytes = bytes, .what = what, .pytorch_retries = retries};
 }
 
 bool last_resort(struct request *request) {
     enum given given = NOTHING;
     while (request->device && given != ENOUGH && request->next < ARRAY_LENGTH(rungs)) {
         const struct rung *rung = &rungs[request->next++];
-        unsigned whom = request->first ? rung->at_first : rung->at_last;
+        unsigned whom = request->pytorch_retries ? rung->before_retry : rung->at_last;
         enum given now = whom >> request->what & 1 ? rung->give(request) : NOTHING;
         given = now > given ? now : given;
     }

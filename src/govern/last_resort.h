@@ -19,8 +19,8 @@ struct request {
     struct device *device; /* whose context is current; NULL: nothing is known of it */
     uint64_t bytes;
     enum refused what;
-    bool first;    /* PyTorch will empty its own cache, and ask once more */
-    unsigned next; /* rung */
+    bool pytorch_retries; /* it will empty its own cache, and ask once more */
+    unsigned next;        /* rung */
 };
 
 /* Of this thread, in the device that is current. */

@@ -1,7 +1,7 @@
 /* reclaim.h: the reclaims of a device: what the policy remembers, and what is still to be done.
  *
  *     a cudaMalloc crosses the threshold --safe here--> answered once with out of memory:
- *                |                               PyTorch empties its cache (induce_oom.h)
+ *                |                               PyTorch empties its cache (soft_oom.h)
  *                '--not safe: `wanted`--> the flush thread has PyTorch do it (flush.h)
  *     a request is refused --> what may still serve it (last_resort.h)
  *     compact: a page is idle for too long --> the decay thread returns it (decay_thread.h)
@@ -19,7 +19,7 @@ struct reclaim {
     struct lock lock;
     struct policy_state policy; /* under the lock */
     _Atomic bool asked;         /* vramgc_reclaim was called */
-    _Atomic bool unfinished;    /* an induced out of memory gave back only a part */
+    _Atomic bool unfinished;    /* a soft out-of-memory gave back only a part */
     _Atomic bool wanted;        /* one was due where it could not be done */
     atomic_int verdict;         /* why it could not: enum soft_oom */
     atomic_uint library;        /* 1 + which was refused what PyTorch has idle; 0: none */

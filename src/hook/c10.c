@@ -4,7 +4,7 @@
  * is always called, but for a block that has no pages: then an error is thrown in its place. */
 #include "base/text.h"
 #include "cuda/errors.h"
-#include "govern/induce_oom.h"
+#include "govern/soft_oom.h"
 #include "hook/calls.h"
 #include "python/names.h"
 #include "serve/device_vm.h"
@@ -51,7 +51,7 @@ static inline void block_changed(uint64_t device, const void *p, int64_t bytes) 
         event.tag = names_of_block(event.bytes);
     block_end(&event);
     if (UNLIKELY(thread_block_is_pending()) && event.allocated)
-        induce_oom_block_came(event.device);
+        soft_oom_block_came(event.device);
     if (UNLIKELY(!possible))
         throw_refusal(bytes);
     if (event.allocated)
@@ -73,7 +73,7 @@ REPORT_USAGE(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, int64_t)
     void symbol(int64_t bytes, number allocated, number reserved, uint64_t device) {               \
         real_##symbol##_t real = REAL(symbol);                                                     \
         if (is_cuda(device))                                                                       \
-            induce_oom_reported(index_of_c10(device), (uint64_t)bytes);                            \
+            soft_oom_reported(index_of_c10(device), (uint64_t)bytes);                              \
         if (real)                                                                                  \
             real(bytes, allocated, reserved, device);                                              \
     }

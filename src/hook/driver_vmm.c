@@ -4,7 +4,7 @@
  * handles (serve/expandable.h) in the place of physical memory; none of them may reach the driver,
  * whatever code brings it. */
 #include "govern/decay_thread.h"
-#include "govern/induce_oom.h"
+#include "govern/soft_oom.h"
 #include "govern/torch.h"
 #include "hook/calls.h"
 #include "serve/expandable.h"
@@ -91,7 +91,7 @@ static void note_created(CUresult result, const CUmemGenericAllocationHandle *h,
     } else {
         vmm_created(*h, n, d, allocator, inside);
         if (allocator)
-            induce_oom_page_created(d);
+            soft_oom_page_created(d);
     }
 }
 

@@ -1,10 +1,10 @@
 /* runtime.c: wrappers of the CUDA runtime's memory functions. They pass every argument and every
  * result through untouched; the one exception is a cudaMalloc of PyTorch's allocator that is
- * answered with out of memory on purpose (see govern/induce_oom.c). Then those of the few stream
+ * answered with out of memory on purpose (see govern/soft_oom.c). Then those of the few stream
  * and event functions by which that allocator gives away what its block events do not say: the
  * stream of a segment, and when a block that another stream used is really free. They are on
  * nobody's launch path. */
-#include "govern/induce_oom.h"
+#include "govern/soft_oom.h"
 #include "hook/calls.h"
 #include "serve/async.h"
 #include "track/block.h"
@@ -22,7 +22,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
     enum serve_answer paged = ready && segment && p ? serve_malloc(n, p) : SERVE_PASS;
     if (paged != SERVE_PASS) {
         result = paged == SERVE_DONE ? cudaSuccess : cudaErrorMemoryAllocation;
-    } else if (ready && induce_oom_at_malloc(allocator, n)) {
+    } else if (ready && soft_oom_at_malloc(allocator, n)) {
         result = cudaErrorMemoryAllocation;
     } else if (real) {
         struct request request = {0};

@@ -136,7 +136,7 @@ enum soft_oom soft_oom_check(const struct soft_oom_facts *facts) {
         return SOFT_OOM_UNCACHED;
     if (facts->stream_capturing || facts->capturing)
         return SOFT_OOM_CAPTURING;
-    if (facts->induced_bytes)
+    if (facts->under_way_bytes)
         return SOFT_OOM_INDUCED;
     if (facts->frees_since_block || facts->asked_again)
         return SOFT_OOM_RETRY;

@@ -147,8 +147,8 @@ struct soft_oom_facts {
     bool stream_capturing; /* the answer to that */
     bool capturing;        /* any stream of the process */
     unsigned frees_since_block;
-    bool asked_again;       /* after the driver's own refusal, on this thread */
-    uint64_t induced_bytes; /* of this thread, not answered yet; 0: none */
+    bool asked_again;         /* after the driver's own refusal, on this thread */
+    uint64_t under_way_bytes; /* of this thread, not answered yet; 0: none */
     bool expandable;
     bool broken;
     uint64_t releasable_bytes;

@@ -91,7 +91,7 @@ bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool a
     bool retried = asked_again;
     bool last = retried || capture_active() || cache_is_empty(device);
     uint64_t made_bytes = thread_unmapped_handle_bytes();
-    struct request request = {device, made_bytes + bytes, REFUSED_PAGES, .first = !last};
+    struct request request = {device, made_bytes + bytes, REFUSED_PAGES, .pytorch_retries = !last};
     bool granted = last && may_be_backed(vm, made_bytes, bytes);
     while (!granted && last_resort(&request))
         granted = may_be_backed(vm, made_bytes, bytes);

@@ -71,8 +71,8 @@ static bool block_came(const struct block_event *event, struct vm *vm) {
     struct request request = {
         .device = event->device, .bytes = event->bytes, .what = REFUSED_PAGES};
     bool pin = capture_active(), came;
-    /* Count the call before it can block: `vramgc park` watches this counter for the first sign of
-     * work. */
+    /* Count the call before it can block: `--park` (park_idle.c) takes it for the first sign of
+     * work. Elsewhere the driver's calls that a block causes are counted. */
     call_made(ID__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE);
     do
         came = vm_commit(vm, event->address, event->bytes, pin);

@@ -116,11 +116,11 @@ static CUresult make_of_kind(const CUmemAllocationProp *properties) {
 /* A device that is full to the last page does not say: PyTorch 2.8 to 2.12 would take such an
  * answer to the first of all requests for good. */
 static CUresult ask_for_kind(const CUmemAllocationProp *properties) {
-    CUresult answer;
+    CUresult answer = make_of_kind(properties);
     struct request request = last_resort_for(REFUSED_HANDLE, PAGE_BYTES);
-    do
-        answer = make_of_kind(properties);
-    while (answer == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request));
+    for (bool more = true; answer == CUDA_ERROR_OUT_OF_MEMORY && more;
+         answer = make_of_kind(properties)) /* once more where nothing more came, too */
+        more = last_resort(&request);
     return answer;
 }
 

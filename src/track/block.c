@@ -111,7 +111,7 @@ bool block_begin(unsigned index, uint64_t address, int64_t bytes, struct block_e
     thread->since_block.frees = 0;
     thread->since_block.emptied = false;
     thread->since_block.recorded = false;
-    thread->since_block.induced = false;
+    thread->since_block.soft_oom = false;
     thread->since_block.refused = false;
     thread->since_block.segments = 0;
     oom_block_changed(address, bytes > 0);

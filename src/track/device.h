@@ -69,7 +69,7 @@ struct device_holes {
 /* Its page engine (mode compact), or the engine of PyTorch's own steps (mode flush). */
 struct device_paging {
     _Atomic(struct vm *) vm, steps;
-    _Atomic bool tried;
+    _Atomic bool tried;            /* to open it, whichever it is */
     _Atomic uint64_t changes_seen; /* of the engine, when its figures were last taken */
     uint64_t held_bytes;           /* of the engine's, in held_bytes by then; under the lock */
     uint64_t calls;                /* the same: of steps, in driver_calls */

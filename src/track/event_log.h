@@ -35,8 +35,8 @@ void reclaim_log_update(struct vramgc_action *action);
 /* It is over: it may be logged. For vramgc's own threads, or when those have ended. */
 void reclaim_log_end(const struct vramgc_action *action);
 
-/* Logs all actions that are new and over: out of memory is induced under the allocator's lock,
- * where nothing may be logged. For vramgc's own thread, or when that has ended. */
+/* Logs all actions that are new and over: a soft out-of-memory is answered under the allocator's
+ * lock, where nothing may be logged. For vramgc's own thread, or when that has ended. */
 void reclaim_log_write(void);
 
 /* The policy's word in the file. */

@@ -128,7 +128,8 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     return true;
 }
 
-static void file(struct device *device, const struct vramgc_refusal *refusal, bool of_page) {
+static void note_refusal(struct device *device, const struct vramgc_refusal *refusal,
+                         bool of_page) {
     struct thread_state *thread = &thread_state;
     if (!tell_again(refusal, of_page)) {
         thread->oom.refusal = *refusal;
@@ -238,8 +239,8 @@ void oom_asked_anew(void) {
     oom->told.sequence = 0;
 }
 
-static void file_call(struct device *device, enum real_id id, uint64_t bytes,
-                      enum vramgc_reported reported) {
+static void refused_call(struct device *device, enum real_id id, uint64_t bytes,
+                         enum vramgc_reported reported) {
     struct thread_oom *oom = &thread_state.oom;
     struct vramgc_refusal refusal = describe_refusal(device, id, bytes);
     refusal.cause = refusal_cause(&refusal, bytes, 1);
@@ -247,7 +248,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
     bool last = pool_asked_again(id, bytes);
     if (last)
         oom->state = OOM_ASKED_AGAIN;
-    file(device, &refusal, false);
+    note_refusal(device, &refusal, false);
     if (reported)
         became_error(&oom->refusal);
     if (last) /* an error follows: the next request for as much begins anew */
@@ -257,7 +258,7 @@ static void file_call(struct device *device, enum real_id id, uint64_t bytes,
 void oom_at_call(enum real_id id, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (device)
-        file_call(device, id, bytes, VRAMGC_NOT_REPORTED);
+        refused_call(device, id, bytes, VRAMGC_NOT_REPORTED);
 }
 
 void oom_at_pool(enum real_id id, uint64_t bytes) {
@@ -266,7 +267,7 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
         return;
     if (!pool_asked_again(id, bytes))
         oom_asked_anew();
-    file_call(device, id, bytes, VRAMGC_REPORTED);
+    refused_call(device, id, bytes, VRAMGC_REPORTED);
 }
 
 /* PyTorch takes the error for none of its own, and never gives the block back. */
@@ -368,7 +369,7 @@ void oom_at_page(uint64_t bytes) {
         refusal.free_bytes += thread_state.unmapped_handle_bytes;
         refusal.held_bytes = minus_u64(refusal.held_bytes, thread_state.unmapped_handle_bytes);
     }
-    file(device, &refusal, true);
+    note_refusal(device, &refusal, true);
 }
 
 /* True: PyTorch's error for so many bytes is what became of this thread's latest refusal: it asks

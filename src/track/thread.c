@@ -34,7 +34,8 @@ void thread_segment_freed(struct device *device) {
     struct thread_state *thread = &thread_state;
     if (thread->is_ours || oom_is_open())
         return;
-    if (UNLIKELY(recorder_is_on()) && !thread->since_block.induced && !thread->since_block.recorded)
+    if (UNLIKELY(recorder_is_on()) && !thread->since_block.soft_oom &&
+        !thread->since_block.recorded)
         recorder_note(device, VRAMGC_NOTE_EMPTIED, 0);
     thread->since_block.recorded = true;
     if (!device_vm(device))

@@ -26,7 +26,7 @@ struct thread_since_block {
     unsigned segments;                  /* and took */
     bool emptied;                       /* it frees cached ones, of its own accord */
     bool recorded;                      /* that, for `vramgc whatif` */
-    bool induced;                       /* it frees them because vramgc told it to */
+    bool soft_oom;                      /* it frees them because vramgc told it to */
     bool refused;                       /* the block has no memory: its call fails */
     unsigned event_count;               /* events it recorded */
     uint64_t events[THREAD_MAX_EVENTS]; /* the first of them */
@@ -120,8 +120,8 @@ static inline const struct thread_since_block *thread_since_block(void) {
 }
 
 /* Until its next block it frees segments because vramgc wants it to. */
-static inline void thread_is_induced(void) {
-    thread_state.since_block.induced = true;
+static inline void thread_soft_oom_begins(void) {
+    thread_state.since_block.soft_oom = true;
 }
 
 static inline uint64_t thread_unmapped_handle_bytes(void) {

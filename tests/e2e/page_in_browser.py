@@ -150,7 +150,7 @@ def what_was_wanted_is_shown():
     drawn = look.run("[...document.querySelectorAll('#chart .wanted')].map(r => Number(r.getAttribute('height')))")
     assert len(drawn) == 3 and min(drawn) >= 3, drawn
     legend = look.run("[...document.querySelectorAll('#legend li')].map(l => l.textContent)")
-    assert legend[:4] == ["live", "live for a part of the step", "on average", "idle"], legend
+    assert legend[:4] == ["live", "live at times", "on average", "idle"], legend
     assert "wanted, but refused1.50 GiB" in text("sum"), text("sum")
     look.look("plain.html")
     assert look.run("document.getElementById('blocks').hidden") and look.run("document.getElementById('who').hidden")

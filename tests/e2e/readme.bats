@@ -160,7 +160,7 @@ PYTHON
 @test "the way through the source: the walks are the source's, and one that is not is told" {
     run "$top/scripts/walks"
     equal "$status" 0
-    sed 's/`hand_out`/`pass_out`/; /`file_call`/d' "$top/src/README.md" >wrong.md
+    sed 's/`hand_out`/`pass_out`/; /`refused_call`/d' "$top/src/README.md" >wrong.md
     run "$top/scripts/walks" wrong.md
     equal "$status" 1
     contains "$output" 'walks: the address of a block: track/block.c has no pass_out'

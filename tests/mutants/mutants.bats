@@ -330,7 +330,7 @@ prove_finds() {
 @test "uncached" { caught soft_oom_uncached govern/refuse_not '^uncached: the path without'; }
 @test "capturing" { caught soft_oom_capturing govern/refuse_not '^capturing: another stream'; }
 @test "retry" { caught soft_oom_retry govern/refuse_not '^retry: a memory fraction'; }
-@test "induced" { caught soft_oom_induced govern/refuse_not '^refused: the same request'; }
+@test "induced" { caught soft_oom_under_way govern/refuse_not '^refused: the same request'; }
 @test "expandable" { caught soft_oom_expandable govern/refuse_not '^expandable: a native segment'; }
 @test "broken" { C10_VERSIONS=$OLDER_RELEASE caught soft_oom_broken govern/refuse_not '^broken: a refusal became'; }
 

@@ -208,15 +208,15 @@ static void only_what_pytorch_asks_again_is_first(void **state) {
     assert_null(last_resort_for(REFUSED_CALL, WANTED).device); /* nothing is recorded */
     atomic_store(&recording_state, RECORDING_ON);
     test.releasable_bytes = 1;
-    assert_true(last_resort_for(REFUSED_SEGMENT, WANTED).first);
-    assert_true(last_resort_for(REFUSED_HANDLE, WANTED).first);
-    assert_false(last_resort_for(REFUSED_CALL, WANTED).first);
-    assert_false(last_resort_for(REFUSED_ADDRESSES, WANTED).first);
+    assert_true(last_resort_for(REFUSED_SEGMENT, WANTED).pytorch_retries);
+    assert_true(last_resort_for(REFUSED_HANDLE, WANTED).pytorch_retries);
+    assert_false(last_resort_for(REFUSED_CALL, WANTED).pytorch_retries);
+    assert_false(last_resort_for(REFUSED_ADDRESSES, WANTED).pytorch_retries);
     test.capturing = true; /* then it does not empty its cache */
-    assert_false(last_resort_for(REFUSED_SEGMENT, WANTED).first);
+    assert_false(last_resort_for(REFUSED_SEGMENT, WANTED).pytorch_retries);
     test.capturing = false;
     test.releasable_bytes = 0;
-    assert_false(last_resort_for(REFUSED_SEGMENT, WANTED).first);
+    assert_false(last_resort_for(REFUSED_SEGMENT, WANTED).pytorch_retries);
 }
 
 int main(void) {

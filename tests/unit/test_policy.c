@@ -166,7 +166,7 @@ static void one_that_lasted_makes_the_cool_down_as_set(void **unused) {
     assert_true(would_flush(&state, 24 * SECOND - 1, 81));
 }
 
-/* An induced out of memory gave back a part, our own thread the rest. */
+/* A soft out-of-memory gave back a part, our own thread the rest. */
 static void the_rest_of_a_reclaim_is_no_second_one(void **unused) {
     struct policy_state state = {0};
     (void)unused;

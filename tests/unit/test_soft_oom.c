@@ -32,7 +32,7 @@ static void spoil(struct soft_oom_facts *facts, unsigned way) {
         facts->frees_since_block = 1;
         break;
     case 5:
-        facts->induced_bytes = 512;
+        facts->under_way_bytes = 512;
         break;
     case 6:
         facts->expandable = true;

@@ -20,7 +20,7 @@ function legendOf(view) {
         parts.push(["sw unread", "others and free: not known yet"]);
     const phases = [...new Set(view.bands.map(band => band.name))].map(name => [swatch(colourOf(name), BAND_OPACITY), "phase: " + name]);
     if (hasBand(view))
-        parts.splice(1, 0, [swatch("live", PALE), "live for a part of the step"], ["sign mean", "on average"]);
+        parts.splice(1, 0, [swatch("live", PALE), "live at times"], ["sign mean", "on average"]);
     return parts.concat(view.refusals.size ? [["sw refused", "wanted, but refused"]] : [], signs.map(([kind, name]) =>
         ["sign " + kind, kind === "reclaim" && observedOnly(view) ? "would return" : name]), phases);
 }

@@ -1,8 +1,8 @@
-/* induce_oom.c: before PyTorch's allocator takes a segment from the driver: is it time to have
+/* soft_oom.c: before PyTorch's allocator takes a segment from the driver: is it time to have
  * memory given back, and may that be done by answering this one call with out of memory? Runs in
  * the caller's thread with the allocator's lock held: it must not wait, and asks the driver only
  * for free and total. */
-#include "govern/induce_oom.h"
+#include "govern/soft_oom.h"
 
 #include "base/log.h"
 #include "govern/reclaim.h"
@@ -28,7 +28,7 @@ static THREAD_LOCAL struct {
     uint64_t returned_bytes, used_bytes; /* this thread had returned until then; in use */
     uint32_t reason;
     bool rest_is_left; /* when it has memory, our own thread is to go on with a reclaim */
-} induced;
+} under_way;
 
 static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
     const struct thread_stream *stream = thread_stream();
@@ -39,7 +39,7 @@ static struct soft_oom_facts facts_of(struct device *device, bool allocator) {
         .capturing = capture_active(),
         .frees_since_block = thread_since_block()->frees,
         .asked_again = oom_is_asked_again(),
-        .induced_bytes = induced.bytes,
+        .under_way_bytes = under_way.bytes,
         .expandable = atomic_load_explicit(&device->expandable, memory_order_relaxed),
         .broken = atomic_load_explicit(&self.broken, memory_order_relaxed),
         .releasable_bytes = device_releasable_bytes(device),
@@ -93,37 +93,37 @@ static void leave_the_rest(struct device *device) {
 
 /* Not before: our thread might look while what the allocator has freed is still missing, and find
  * nothing to do. */
-void induce_oom_block_came(struct device *device) {
+void soft_oom_block_came(struct device *device) {
     thread_block_unpending(UINT64_MAX);
-    if (induced.rest_is_left)
+    if (under_way.rest_is_left)
         leave_the_rest(device);
-    induced.rest_is_left = false;
+    under_way.rest_is_left = false;
 }
 
 /* The allocator asks again: what it freed in between is what it gained. */
 static void end_soft_oom(struct device *device) {
     struct vramgc_device_stats *stats = &device->out->stats;
-    uint64_t gained = reclaim_returned_bytes(device) - induced.returned_bytes;
+    uint64_t gained = reclaim_returned_bytes(device) - under_way.returned_bytes;
     struct vramgc_action action = {
         .kind = VRAMGC_ACTION_SOFT_OOM,
-        .reason = induced.reason,
+        .reason = under_way.reason,
         .device = device_index(device),
-        .request_bytes = induced.bytes,
-        .used_bytes = induced.used_bytes,
-        .took_ns = clock_ns() - induced.begun_ns,
+        .request_bytes = under_way.bytes,
+        .used_bytes = under_way.used_bytes,
+        .took_ns = clock_ns() - under_way.begun_ns,
     };
-    induced.bytes = 0;
+    under_way.bytes = 0;
     names_describe(names_here(), &action);
     reclaim_credit(&action, figure_get(&stats->reserved_bytes.current), gained);
     reclaim_conclude(device, &action);
     figure_add(&stats->alloc_retries, 1); /* as PyTorch does */
-    induced.rest_is_left = true;
+    under_way.rest_is_left = true;
     reclaim_acted(device);
 }
 
 /* It was the error, or nobody knows what became of it. Whatever the reason, no more. */
 static void soft_oom_failed(const char *how) {
-    induced.bytes = 0;
+    under_way.bytes = 0;
     atomic_store(&self.broken, true);
     figure_add(&store_file()->process.internal_errors, 1);
     LOG(LOG_ERROR, "a soft out-of-memory %s; vramgc makes no more in this process", how);
@@ -131,16 +131,16 @@ static void soft_oom_failed(const char *how) {
 
 /* A storm of segments is decided by one reading and what this process took since. The facts are
  * taken before a pending one is concluded: its retry is never answered so. */
-bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
+bool soft_oom_at_malloc(bool allocator, uint64_t bytes) {
     struct device *device = device_current();
     if (!device)
         return false;
     if (allocator)
         oom_segment_asked(device, bytes);
     struct soft_oom_facts facts = facts_of(device, allocator);
-    if (allocator && induced.bytes) /* it ends with the next request */
-        bytes == induced.bytes ? end_soft_oom(device)
-                               : soft_oom_failed("was not followed by a retry");
+    if (allocator && under_way.bytes) /* it ends with the next request */
+        bytes == under_way.bytes ? end_soft_oom(device)
+                                 : soft_oom_failed("was not followed by a retry");
     if (!facts.capturing && !device_know_memory(device, MEMINFO_KNOWN))
         return false;
     struct policy_decision decision = decide(device, bytes);
@@ -159,16 +159,16 @@ bool induce_oom_at_malloc(bool allocator, uint64_t bytes) {
         note_observed(device, bytes, reclaim_log_reason(decision.reason));
         return false;
     }
-    induced.bytes = bytes;
-    induced.begun_ns = clock_ns();
-    induced.reason = reclaim_log_reason(decision.reason);
-    induced.used_bytes = device_used_bytes(device);
-    induced.returned_bytes = reclaim_returned_bytes(device);
-    thread_is_induced();
+    under_way.bytes = bytes;
+    under_way.begun_ns = clock_ns();
+    under_way.reason = reclaim_log_reason(decision.reason);
+    under_way.used_bytes = device_used_bytes(device);
+    under_way.returned_bytes = reclaim_returned_bytes(device);
+    thread_soft_oom_begins();
     return true;
 }
 
-void induce_oom_page_created(const CUmemAllocationProp *properties) {
+void soft_oom_page_created(const CUmemAllocationProp *properties) {
     struct device *device = device_of_memory(properties);
     if (!device || reclaim_is_below_threshold(device))
         return;
@@ -178,7 +178,7 @@ void induce_oom_page_created(const CUmemAllocationProp *properties) {
         wakeup(WAKEUP_LOOK);
 }
 
-void induce_oom_reported(unsigned index, uint64_t bytes) {
+void soft_oom_reported(unsigned index, uint64_t bytes) {
     struct device *device = recording_is_on() ? device_at(index) : NULL;
     if (!device)
         return;
@@ -187,6 +187,6 @@ void induce_oom_reported(unsigned index, uint64_t bytes) {
         recorder_note(device, VRAMGC_NOTE_WANTED, bytes);
     block_map_at_oom(device, bytes);
     wakeup(WAKEUP_LOOK); /* who else holds memory is asked by our own thread */
-    if (induced.bytes)   /* the allocator did not ask again */
+    if (under_way.bytes) /* the allocator did not ask again */
         soft_oom_failed("became an out-of-memory error of the program");
 }
