@@ -128,6 +128,7 @@ ends_early() {
 @test "PyTorch has to empty its cache though it would wait for the GPU" { caught flush_waits vm/held 'mode flush: above'; }
 @test "the rest of a reclaim is given up where a GPU is at work" { caught_python rest_given_up test_asked_and_the_rest_of_a_refusal; }
 @test "a library waits for PyTorch's cache as long as somebody has the GIL" { caught_python flush_awaited test_another_library; }
+@test "a block that never got memory has an owner" { caught_python unbacked_owned test_a_block_that_never_got_memory; }
 @test "a library that has the GIL waits for our thread, which needs it" { caught_python gil_awaited test_another_library; }
 @test "a capture begins while the GPU is asked" { caught_alone capture_while_asking captures; }
 @test "the GPU is asked during a capture" { caught_alone asks_in_capture captures; }
