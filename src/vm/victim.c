@@ -80,7 +80,8 @@ static void drop(struct choice *choice, size_t size, size_t count) {
 }
 
 /* Nothing that is left is small enough: one more, and what that makes superfluous stays. It is the
- * one with which least is too much. */
+ * one with which least is too much. 5 pages wanted, one extent of 4 chosen, the rest are of 8: one
+ * of 8 goes, and the 4 stay. */
 static void exceed(struct choice *choice) {
     size_t best = EXTENT_SIZES;
     for (size_t size = 0; size < EXTENT_SIZES; size++)

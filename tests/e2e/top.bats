@@ -110,25 +110,25 @@ called() {
     hold plain a
     first=$held
     hold plain b
-    called a 'python /opt/ComfyUI/main.py --left-only'
-    called b 'python /opt/Forge/main.py --models /opt/ComfyUI'
-    for name in ComfyUI comfyui 'ComfyUI: main.py' "$first"; do
+    called a 'python /opt/CosyUI/main.py --left-only'
+    called b 'python /opt/Anvil/main.py --models /opt/CosyUI'
+    for name in CosyUI cosyui 'CosyUI: main.py' "$first"; do
         "$vramgc" mark "$name" "of $name"
         "$vramgc" report --all a | grep -qE "[0-9] +of $name$"
     done
-    "$vramgc" set forge headroom=1GiB
-    called b 'python -m forge'
-    "$vramgc" mark forge 'a module'
+    "$vramgc" set anvil headroom=1GiB
+    called b 'python -m anvil'
+    "$vramgc" mark anvil 'a module'
     for command in "mark main.py there" "set Main.py cap=1GiB" "park main.py" "wake main.py"; do
         called b 'python main.py'
         # shellcheck disable=SC2086
         run "$vramgc" $command
         equal "$status" 1
         contains "${output,,}" "main.py is the name of several programs under vramgc; give the number of one:"
-        contains "$output" "$first  ComfyUI: main.py --left-only"
+        contains "$output" "$first  CosyUI: main.py --left-only"
         contains "$output" "$held  "
         called b 'python other.py main.py'
-        for name in left-only comfy main opt a; do
+        for name in left-only cosy main opt a; do
             # shellcheck disable=SC2086
             run "$vramgc" ${command/[Mm]ain.py/$name}
             equal "$status" 1
