@@ -18,7 +18,7 @@ int answer;
              unsigned long long g, unsigned long long h) {                                         \
         const unsigned long long got[] = {a, b, c, d, e, f, g, h};                                 \
         memcpy(came, got, sizeof got);                                                             \
-        seen = *look_at;                                                                           \
+        seen = (unsigned)*look_at;                                                                 \
         return answer;                                                                             \
     }
 #define NAME(name)          {#name, (void *)name},
@@ -119,7 +119,7 @@ static void try(const char *name, const char *road, void *found, bool stub) {
         ((function *)found)(1, 2, 3, 4, 5, 6, 7, 8);
     else
         ((function *)found)(0, 0, 0, 0, 0, 0, 0, 0);
-    expect(name, road, (calls() > before) == !question && file->asking == 0);
+    expect(name, road, (calls() > before) == !question && (uint32_t)file->asking == 0);
     expect(name, "its argument", !question || came[0] == 1);
     expect(name, "seen to stand there",
            !question || *(unsigned long long *)dlsym(driver, "seen") == 1);
