@@ -349,7 +349,7 @@ static char *value_of_key(const char *name) {
     return NULL;
 }
 
-static void take_key(const char *variable, const char *name, const char *value) {
+static void take_conf_item(const char *variable, const char *name, const char *value) {
     char *to = value_of_key(name);
     if (to) {
         text_copy(to, sizeof *values, value);
@@ -374,7 +374,7 @@ static void read_conf(const char *variable, const char *text) {
             strncat(value, from, min_u64(rest, sizeof value - 1));
             rest++;
         }
-        take_key(variable, name, value);
+        take_conf_item(variable, name, value);
         text += length + rest;
         text += strspn(text, ", ");
     }

@@ -175,7 +175,7 @@ bool preload_script_adds_tcmalloc(char *const *command) {
     return script && speaks_of_tcmalloc(script);
 }
 
-static bool is_word(const char *word, size_t length, const char *other) {
+static bool is_preload_word(const char *word, size_t length, const char *other) {
     return strlen(other) == length && memcmp(word, other, length) == 0;
 }
 
@@ -188,7 +188,8 @@ char *preload_join(const char *library, const char *allocator, const char *exist
     size_t at = (size_t)length;
     while (*existing) {
         size_t word = strcspn(existing, " :");
-        if (word > 0 && !is_word(existing, word, library) && !is_word(existing, word, allocator)) {
+        if (word > 0 && !is_preload_word(existing, word, library) &&
+            !is_preload_word(existing, word, allocator)) {
             joined[at++] = ':';
             memcpy(joined + at, existing, word);
             at += word;

@@ -230,7 +230,7 @@ static bool take_setting(const struct args *args) {
 
 /* ---- what is shown ---- */
 
-static void write_heading(const struct stats_file *record, const struct recording *recording) {
+static void write_replayed(const struct stats_file *record, const struct recording *recording) {
     uint64_t first = recording->first_job, last = recording->last_job;
     TEXT_OVER(text, line, PROGRAM_BYTES);
     program_name(record->file, &text);
@@ -388,7 +388,7 @@ static int answer(const struct stats_file *record) {
     if (fine && request.json) {
         write_json(&recording);
     } else if (fine) {
-        write_heading(record, &recording);
+        write_replayed(record, &recording);
         write_table();
         write_limits(record, &recording);
     }

@@ -16,7 +16,7 @@
 #include "track/vmm.h"
 
 /* A call is recorded from its success on. */
-static bool is_recorded(bool outermost, CUresult result) {
+static bool has_succeeded(bool outermost, CUresult result) {
     return outermost && result == CUDA_SUCCESS && start_recording();
 }
 
@@ -40,12 +40,12 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t align, CUdeviceptr
         while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
             result = real(p, n, align, hint, f);
     }
-    if (is_recorded(outermost, result) && allocator && !vmm_range_add(*p, n, engine)) {
+    if (has_succeeded(outermost, result) && allocator && !vmm_range_add(*p, n, engine)) {
         struct book_range range = {*p, n, VRAMGC_MAX_DEVICES, engine};
         if (vhandle_address_free(&range, n) == VM_RANGE_NOT_OURS)
             REAL(cuMemAddressFree)(*p, n);
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    } else if (is_recorded(outermost, result)) {
+    } else if (has_succeeded(outermost, result)) {
         alloc_succeeded(CLASS_ADDRESS, *p, n, false);
     }
     hook_leave_vmm();
@@ -178,7 +178,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *h, void *o
     real_cuMemImportFromShareableHandle_t real = REAL(cuMemImportFromShareableHandle);
     bool outermost = hook_enter_vmm(ID_cuMemImportFromShareableHandle);
     CUresult result = real ? real(h, os, t) : MISSING_CUDA;
-    if (is_recorded(outermost, result))
+    if (has_succeeded(outermost, result))
         vmm_imported(*h);
     hook_leave_vmm();
     return result;
@@ -191,7 +191,7 @@ CUresult cuMemMap(CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocation
     CUresult result = vhandle_is(h) ? vhandle_map(p, n, offset, h, f)
                       : real        ? real(p, n, offset, h, f)
                                     : MISSING_CUDA;
-    if (!vhandle_is(h) && is_recorded(outermost, result))
+    if (!vhandle_is(h) && has_succeeded(outermost, result))
         vmm_mapped(p, n, h);
     hook_leave_vmm();
     return result;

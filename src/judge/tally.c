@@ -320,7 +320,7 @@ static void add_rounded(struct facts *facts, const struct stats_file *record) {
               stats_file_torch_from(file, 14) ? "PYTORCH_ALLOC_CONF=" ROUNDING_SETTING ":1" : NULL);
 }
 
-static bool are_alike(uint64_t one, uint64_t other) {
+static bool are_near(uint64_t one, uint64_t other) {
     return max_u64(one, other) - min_u64(one, other) <= max_u64(one, other) / 16;
 }
 
@@ -333,7 +333,7 @@ static size_t jobs_that_move(const struct stats_file *record, size_t device, uin
         uint64_t all_bytes = job->moved_bytes + job->peak_live_bytes;
         if (job->device != device || job->number < 2)
             continue;
-        if ((count && !are_alike(all_bytes, *needed)) || job->moved_bytes < VERDICT_IDLE_BYTES ||
+        if ((count && !are_near(all_bytes, *needed)) || job->moved_bytes < VERDICT_IDLE_BYTES ||
             job->live_bytes > job->moved_bytes / 2)
             return 0;
         *needed = max_u64(*needed, all_bytes);

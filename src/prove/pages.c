@@ -32,7 +32,7 @@ enum outcome check_grain(struct text *said) {
 }
 
 /* One handle of so many bytes at one address, then at another. */
-static enum outcome moves(struct text *said, size_t bytes) {
+static enum outcome move_works(struct text *said, size_t bytes) {
     CUmemAllocationProp properties = place_properties();
     CUmemAccessDesc access = place_access();
     CUmemGenericAllocationHandle handle;
@@ -54,7 +54,7 @@ static enum outcome moves(struct text *said, size_t bytes) {
 }
 
 enum outcome check_content(struct text *said) {
-    return moves(said, PAGE_BYTES);
+    return move_works(said, PAGE_BYTES);
 }
 
 /* As large as the engine has them. */
@@ -63,7 +63,7 @@ enum outcome check_large(struct text *said) {
     CALL(cuMemGetInfo_v2, &free_bytes, &total_bytes);
     size_t pages = extent_within(extent_largest(total_bytes, true));
     text_format(said, "of %zu MiB", pages * PAGE_BYTES >> 20);
-    return moves(said, pages * PAGE_BYTES);
+    return move_works(said, pages * PAGE_BYTES);
 }
 
 /* The handles go round by one place; what each holds goes with it. */

@@ -179,7 +179,8 @@ static void take_back_late(struct reading *reading, uint64_t address) {
 }
 
 /* What was there under this address is free by now, or its end was not seen. */
-static void hand_out(struct reading *reading, uint64_t address, uint64_t bytes, uint64_t stream) {
+static void hand_out_again(struct reading *reading, uint64_t address, uint64_t bytes,
+                           uint64_t stream) {
     if (hashmap_find(&reading->live, address))
         take_back(reading, address);
     if (stream != reading->stream)
@@ -224,7 +225,7 @@ static void read_block(struct reading *reading, uint64_t word) {
     if ((word & 3) == VRAMGC_WORD_FREE)
         (stream & 1 ? take_back_late : take_back)(reading, address);
     else if (bytes > 0)
-        hand_out(reading, address, bytes, stream == 3 ? reading->noted_stream : stream);
+        hand_out_again(reading, address, bytes, stream == 3 ? reading->noted_stream : stream);
 }
 
 static void read_words(struct reading *reading, const uint64_t *words, uint64_t count, bool first) {

@@ -131,7 +131,7 @@ static uint64_t kept_age_ns(const struct stats_peek *peek) {
 }
 
 /* One that is not seen to live may run in another container, or on a machine with the same home. */
-static bool may_go(const struct stats_peek *peek) {
+static bool may_remove(const struct stats_peek *peek) {
     const uint64_t day_ns = 24 * 3600 * SECOND_NS;
     return !peek_lives(peek) && (peek->end != VRAMGC_END_UNKNOWN || kept_age_ns(peek) >= day_ns);
 }
@@ -166,7 +166,7 @@ void kept_prune(const struct options *options) {
         const struct kept_file *file = &kept.files[i];
         bool surplus = counts[file->peek.went_wrong]++ >= options->keep;
         bool is_old = kept_age_ns(&file->peek) > KEEP_FOR_NS;
-        if ((surplus || is_old) && may_go(&file->peek) && is_mine(file->path))
+        if ((surplus || is_old) && may_remove(&file->peek) && is_mine(file->path))
             remove_with_all(file->path);
     }
     kept_free(&kept);

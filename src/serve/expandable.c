@@ -156,7 +156,7 @@ static bool are_entries_ours(void) {
 }
 
 /* An engine of steps makes all alike, by properties that the driver has agreed to. */
-static struct vm *open_for(struct device *device, const CUmemAllocationProp *properties) {
+static struct vm *open_engine_for(struct device *device, const CUmemAllocationProp *properties) {
     unsigned kind;
     if (mode_is_compact(device))
         return device_vm_open(device);
@@ -172,7 +172,7 @@ static struct vm *engine_for(struct device *device, const CUmemAllocationProp *p
     if (device_engine(device) || capture_active())
         return device_engine(device);
     struct borrowed borrowed = borrow(device);
-    struct vm *vm = borrowed.possible ? open_for(device, properties) : NULL;
+    struct vm *vm = borrowed.possible ? open_engine_for(device, properties) : NULL;
     return_context(&borrowed);
     return vm;
 }
@@ -199,7 +199,7 @@ static bool has_books(struct vm *vm, unsigned device) {
 }
 
 /* The driver's own are not mapped where a step of ours still lies. */
-static bool is_one_of(struct vm *steps, uint64_t bytes, const CUmemAllocationProp *properties) {
+static bool is_step_of(struct vm *steps, uint64_t bytes, const CUmemAllocationProp *properties) {
     bool fits = vm_step_fits(bytes) && same_kind(vm_step_properties(steps), properties);
     if (!fits)
         keep_no_steps(steps, (unsigned)properties->location.id);
@@ -214,7 +214,7 @@ bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
     unsigned device = (unsigned)properties->location.id;
     struct vm *vm = engine_for(device_at(device), properties);
     return vm && has_books(vm, device) &&
-           (!is_of_steps(vm, device) || is_one_of(vm, bytes, properties));
+           (!is_of_steps(vm, device) || is_step_of(vm, bytes, properties));
 }
 
 static CUmemGenericAllocationHandle new_handle(unsigned kind) {

@@ -128,8 +128,8 @@ static bool tell_again(const struct vramgc_refusal *now, bool of_page) {
     return true;
 }
 
-static void note_refusal(struct device *device, const struct vramgc_refusal *refusal,
-                         bool of_page) {
+static void write_refusal(struct device *device, const struct vramgc_refusal *refusal,
+                          bool of_page) {
     struct thread_state *thread = &thread_state;
     if (!tell_again(refusal, of_page)) {
         thread->oom.refusal = *refusal;
@@ -248,7 +248,7 @@ static void refused_call(struct device *device, enum real_id id, uint64_t bytes,
     bool last = pool_asked_again(id, bytes);
     if (last)
         oom->state = OOM_ASKED_AGAIN;
-    note_refusal(device, &refusal, false);
+    write_refusal(device, &refusal, false);
     if (reported)
         became_error(&oom->refusal);
     if (last) /* an error follows: the next request for as much begins anew */
@@ -369,7 +369,7 @@ void oom_at_page(uint64_t bytes) {
         refusal.free_bytes += thread_state.unmapped_handle_bytes;
         refusal.held_bytes = minus_u64(refusal.held_bytes, thread_state.unmapped_handle_bytes);
     }
-    note_refusal(device, &refusal, true);
+    write_refusal(device, &refusal, true);
 }
 
 /* True: PyTorch's error for so many bytes is what became of this thread's latest refusal: it asks

@@ -122,7 +122,7 @@ static void stop_recording(struct vramgc_recording *file) {
     recorder_forget();
 }
 
-static bool is_word(struct vramgc_recording *file, uint64_t bytes) {
+static bool fits_word(struct vramgc_recording *file, uint64_t bytes) {
     if (LIKELY(bytes >> 28 < VRAMGC_RECORDING_UNIT))
         return true;
     stop_recording(file);
@@ -203,7 +203,7 @@ static bool is_recorded(struct vramgc_recording *file, struct device *device) {
 void recorder_block(struct device *device, uint64_t address, int64_t bytes, bool pending) {
     struct vramgc_recording *file = file_now();
     uint64_t size = (uint64_t)(bytes > 0 ? bytes : -bytes);
-    if (!file || !is_recorded(file, device) || !is_word(file, size))
+    if (!file || !is_recorded(file, device) || !fits_word(file, size))
         return;
     self.events++;
     if (UNLIKELY(!has_room(file)))

@@ -178,11 +178,11 @@ static void stop_parker(void) {
                     open(getenv("VRAMGC_OUT"), O_RDWR), 0);
     pid_t parker = (pid_t)(file->parker >> 32);
     __atomic_fetch_add(&file->asking, 1, __ATOMIC_SEQ_CST);
-    usleep(20000);
+    usleep(6000); /* a look or two */
     kill(parker, SIGSTOP);
     usleep(150000);
     kill(parker, SIGCONT);
-    usleep(20000);
+    usleep(6000); /* a look or two */
     __atomic_fetch_sub(&file->asking, 1, __ATOMIC_SEQ_CST);
 }
 
