@@ -11,12 +11,14 @@
 static const struct webui script = {
     .offload = {"diffusers: enable_model_cpu_offload()"},
     .tiles = "diffusers: vae.enable_tiling()",
+    .retry = "try again behind `except`, not in it",
     .collects = "Its own torch.cuda.empty_cache() can go.",
     .keeps = "diffusers keeps them with pipe.to(\"cuda\"), without enable_model_cpu_offload().",
 };
 
 /* No model may leave the card at work. */
-static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()"};
+static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()",
+                                      .retry = "try again behind `except`, not in it"};
 
 /* The first that fits: that of kohya, musubi-tuner, OneTrainer, diffusers' examples. SD.Next and
  * A1111 have a folder of the same name. */

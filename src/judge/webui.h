@@ -8,6 +8,7 @@ struct webui {
     const char *offload[2]; /* what has it move models to the host's memory, and then more of them;
                                NULL: nothing */
     const char *tiles;      /* what has its VAE work in tiles */
+    const char *retry;      /* how its code should try again; NULL: the user cannot change that */
     const char *device;     /* its option that takes the number of a card; NULL: none */
     const char *collects;   /* a sentence: what has it empty PyTorch's cache less often; NULL:
                                nothing */

@@ -177,28 +177,27 @@ static const struct row todos[] = {
      "Unload the 5.8 GiB that were loaded before. A script deletes them (del) before it loads the "
      "next; gc.collect() then may free what refers to itself."},
     {"full full failed=2000",
-     "Make image or batch smaller. In a script try again behind "
-     "`except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
+     "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or try again "
+     "behind `except`, not in it."},
     {"full full failed=2000:same",
      "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
      "second try asked for as much as the first."},
     {"full full failed=2000:VAE phase=move mode=compact command=Forge/launch.py",
-     "Make image or batch smaller, or choose tiles from the start (Forge: Never OOM, for VAE). In "
-     "a "
-     "script try again behind `except`, not in it: the error keeps the tensors of decode "
-     "(vae.py:12). --spill 2350MiB would let these requests go on, slowly; the next may need "
+     "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or choose "
+     "tiles "
+     "from the start (Forge: Never OOM, for VAE). --spill 2350MiB would let these requests go on, "
+     "slowly; the next may need "
      "more."},
     {"full full failed=2000:same:VAE command=stable-diffusion-webui-forge/launch.py",
      "Make image or batch smaller, or have the VAE work in smaller tiles, and from the start "
      "(Forge: Never OOM, for VAE): the second try asked for as much as the first."},
     {"full full failed=2000:same request=300",
-     "Make image or batch smaller. In a script try again "
-     "behind `except`, not in it: the error keeps the tensors of decode (vae.py:12)."},
+     "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or try again "
+     "behind `except`, not in it."},
     {"full full failed=2000:VAE command=stable-diffusion-webui-forge/launch.py",
-     "Make image or batch smaller, or choose tiles from the start (Forge: Never OOM, for VAE). In "
-     "a "
-     "script try again behind `except`, not in it: the error keeps the tensors of decode "
-     "(vae.py:12)."},
+     "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or choose "
+     "tiles "
+     "from the start (Forge: Never OOM, for VAE)."},
     {"driver free=3000 looked ram-total=32000 ram-left=500",
      "RAM is nearly full, and the driver needs some of it for each request. Lock less RAM, end "
      "other "
