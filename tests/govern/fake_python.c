@@ -47,6 +47,7 @@ int PyGILState_Ensure(void);
 RETURNS(int, Py_IsInitialized, 1)
 RETURNS(int, PyGILState_Check, 0)
 RETURNS(int, PyObject_IsTrue, 1)
+RETURNS(double, PyFloat_AsDouble, 0)
 RETURNS(const char *, PyUnicode_AsUTF8AndSize, "fake")
 OBJECT(PyImport_GetModuleDict)
 OBJECT(Py_BuildValue)
