@@ -172,7 +172,7 @@ assert (told["events"], told["live_bytes"] >> 20, told["wanted_bytes"] >> 20) ==
 
 @test "killed at any moment: what was recorded is there" {
     record --mode observe -- 20000000 &
-    until [ -e "$VRAMGC_OUT.blocks" ] && [ "$(od -An -tu8 -j 64 -N 8 "$VRAMGC_OUT.blocks" | tr -d ' ')" -gt 1000 ]; do sleep 0.05; done
+    until [ -e "$VRAMGC_OUT.blocks" ] && [ "$(od -An -tu8 -j 72 -N 8 "$VRAMGC_OUT.blocks" | tr -d ' ')" -gt 1000 ]; do sleep 0.05; done
     pid=$(od -An -tu8 -j 16 -N 8 "$VRAMGC_OUT.blocks" | tr -d ' ')
     kill -KILL "$pid"
     wait || true
