@@ -292,7 +292,8 @@ static void write_limits(const struct stats_file *record, const struct recording
     say("Not known here: workspaces that cuDNN and others choose by what is free, what a program "
         "such as ComfyUI decides by it, other programs, what a MemPool was told when it was made, "
         "a MemPool before PyTorch 2.10, what torch.compile puts into a graph's pool before it "
-        "captures, and the driver's pool (cudaMallocAsync).");
+        "captures, the memory fraction of a program that was killed, and the driver's pool "
+        "(cudaMallocAsync).");
     if (!stats_file_is_expandable(record->file))
         say("Recorded without expandable segments: PyTorch then tells up to 1 MiB more of a block "
             "than was asked for, so that a little less may do.");
