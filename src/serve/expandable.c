@@ -222,11 +222,12 @@ static CUmemGenericAllocationHandle new_handle(unsigned kind) {
 }
 
 static CUresult promise(struct device *device, struct vm *steps, uint64_t bytes) {
-    CUresult result;
-    struct request request = last_resort_for(REFUSED_HANDLE, bytes);
-    do
-        result = vm_step_promise(steps, bytes);
-    while (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY) && last_resort(&request));
+    CUresult result = vm_step_promise(steps, bytes);
+    if (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY)) {
+        struct request request = last_resort_for(REFUSED_HANDLE, bytes);
+        while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
+            result = vm_step_promise(steps, bytes);
+    }
     device_account_pages(device);
     return result;
 }
@@ -416,11 +417,12 @@ static CUresult open_to_device(struct vm *vm, const CUmemAccessDesc *access, uns
 
 /* Page tables take memory, too; PyTorch does not come out of this refusal (#188008). Once. */
 static CUresult open_steps(struct vm *steps, uint64_t address, uint64_t bytes) {
-    CUresult result;
+    CUresult result = vm_step_open(steps, address, bytes);
+    if (LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY))
+        return result;
     struct request request = last_resort_for(REFUSED_ADDRESSES, bytes);
-    do
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && last_resort(&request))
         result = vm_step_open(steps, address, bytes);
-    while (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY) && last_resort(&request));
     return result;
 }
 
