@@ -68,11 +68,11 @@ static object *wait_until_outside(void) {
 
 /* With the GIL. How much of the card PyTorch lets itself have. */
 static void record_fraction(void) {
-    struct vramgc_recording *file = atomic_load(&recorder_file);
-    bool used = file && file->device == 0 && file->halves[0].written > 0; /* PyTorch has begun */
-    object *it = used ? python_call("torch.cuda", "get_per_process_memory_fraction") : NULL;
+    object *it = recorder_has_blocks(0) /* PyTorch has begun there */
+                     ? python_call("torch.cuda", "get_per_process_memory_fraction")
+                     : NULL;
     if (it)
-        file->fraction = py()->PyFloat_AsDouble(it);
+        recorder_fraction(py()->PyFloat_AsDouble(it));
     py()->PyErr_Clear();
     python_drop(it);
 }

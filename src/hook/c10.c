@@ -99,7 +99,7 @@ REPORT_OUT_OF_MEMORY(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE, int64_
 #define LEFT(owner)     recorder_note(NULL, VRAMGC_NOTE_LEFT, owner)
 
 static uint64_t number_of(void *pool) {
-    real__ZN2at4cuda7MemPool2idEv_t ask = REAL(_ZN2at4cuda7MemPool2idEv);
+    real__ZN2at4cuda7MemPool2idEv_t ask = recorder_is_on() ? REAL(_ZN2at4cuda7MemPool2idEv) : NULL;
     return recorder_pool(ask ? ask(pool) : (pool_id_t){0, 0});
 }
 

@@ -175,7 +175,6 @@ void recorder_stream_made(void) {
 /* What stands in the word of a block: another than the first few is noted before. PyTorch takes 16
  * ns to tell: it is asked only where there are any streams but the default one, number 0. */
 static uint64_t stream_here(const struct vramgc_recording *file) {
-    put_pool();
     if (!atomic_load_explicit(&self.several_streams, memory_order_relaxed) || !self.current_stream)
         return 0;
     uint64_t number = number_of_stream(self.current_stream((signed char)file->device).id);
@@ -206,12 +205,14 @@ void recorder_block(struct device *device, uint64_t address, int64_t bytes, bool
     if (!file || !is_recorded(file, device) || !fits_word(file, size))
         return;
     self.events++;
-    if (UNLIKELY(!has_room(file)))
+    if (UNLIKELY(!has_room(file))) {
         turn_half(file, device); /* the heap knows of this event already */
-    else if (bytes > 0)
+    } else if (bytes > 0) {
+        put_pool();
         put_word(word_of_block(VRAMGC_WORD_ALLOC, stream_here(file), address, size));
-    else
+    } else {
         put_word(word_of_block(VRAMGC_WORD_FREE, pending, address, size));
+    }
 }
 
 void recorder_completed(struct device *device, uint64_t address) {
@@ -233,6 +234,17 @@ void recorder_note(struct device *device, enum vramgc_note kind, uint64_t value)
         put_note(kind, value);
     }
     lock_give(&device->lock);
+}
+
+bool recorder_has_blocks(unsigned device) {
+    const struct vramgc_recording *file = file_now();
+    return file && file->device == device && file->halves[0].written > 0;
+}
+
+void recorder_fraction(double fraction) {
+    struct vramgc_recording *file = file_now();
+    if (file)
+        file->fraction = fraction;
 }
 
 /* ---- private pools ---- */

@@ -40,3 +40,7 @@ void recorder_completed(struct device *device, uint64_t address);
 
 /* The lock is not held. NULL: the device that is recorded. */
 void recorder_note(struct device *device, enum vramgc_note kind, uint64_t value);
+
+/* Blocks of that device are recorded. How much of it PyTorch lets itself have. */
+bool recorder_has_blocks(unsigned device);
+void recorder_fraction(double fraction);
