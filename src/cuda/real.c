@@ -104,9 +104,11 @@ static bool take_pointer(enum real_id id, void *pointer) {
     return atomic_compare_exchange_strong(&real_pointers[id], &known, pointer) || known == pointer;
 }
 
-static const char *const stems[] = {/* enum real_library */
-                                    "libcudart", "libcuda.so", "libc10.so", "libtorch_cuda.so",
-                                    "aimdo"};
+static const char *const stems[] = {[CUDART] = "libcudart",
+                                    [CUDA] = "libcuda.so",
+                                    [C10] = "libc10.so",
+                                    [TORCH] = "libtorch_cuda.so",
+                                    [AIMDO] = "aimdo"};
 
 static void *of_library(enum real_library library, const char *symbol, void *dlsym_asked) {
     char path[512];

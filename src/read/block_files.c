@@ -81,12 +81,15 @@ void block_maps_free(struct block_maps *maps) {
 }
 
 bool block_maps_exist(const struct stats_file *record) {
-    struct block_maps maps = block_maps_load(record);
-    bool any = false;
-    for (size_t i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        any = any || maps.of[i].blocks;
-    block_maps_free(&maps);
-    return any;
+    struct vramgc_map head;
+    for (size_t i = 0; i < record->file->device_count; i++) {
+        FILE *stream = open_map(record, i, &head);
+        if (stream) {
+            fclose(stream);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- the record ---- */
@@ -212,8 +215,13 @@ static void read_note(struct reading *reading, uint64_t word) {
     case VRAMGC_NOTE_JOB:
         reading->jobs++;
         break;
-    case VRAMGC_NOTE_POOL ... VRAMGC_NOTES:
+    case VRAMGC_NOTE_POOL:
+    case VRAMGC_NOTE_KEEP:
+    case VRAMGC_NOTE_LEFT:
         add_step(reading, -(int64_t)(word >> 2 & 63), word >> 8);
+        break;
+    default:
+        break; /* of a later version */
     }
 }
 
