@@ -291,7 +291,7 @@ static bool take_turn(_Atomic uint64_t *word) {
             continue;
         if (clock_ns() >= end_ns) {
             complain("process %lu has been parking or waking a program for a minute: it may hang",
-                     (before >> 32));
+                     before >> 32);
             return false;
         }
         sleep_ns(MILLISECOND_NS);

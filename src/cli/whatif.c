@@ -42,7 +42,7 @@ static struct {
     struct whatif_row rows[WHATIF_ROWS];
     size_t count;
     uint64_t beside_bytes; /* of the card, that PyTorch did not have: the context, others */
-    uint64_t cards[MOST_CARDS + 1];
+    uint64_t cards[MOST_CARDS];
     size_t card_count;
     const char *python;
     bool json;
@@ -77,10 +77,16 @@ static struct whatif_row *whatif_add(const char *setting) {
 }
 
 static void whatif_add_usual(void) {
-    char usual[] = ",expandable_segments:True,max_split_size_mb:128,roundup_power2_divisions:8,"
-                   "garbage_collection_threshold:0.8,flush,compact,lowvram";
-    for (char *rest = usual, *one = strsep(&rest, ","); one; one = strsep(&rest, ","))
-        whatif_add(one);
+    static const char *const usual[] = {"",
+                                        "expandable_segments:True",
+                                        "max_split_size_mb:128",
+                                        "roundup_power2_divisions:8",
+                                        "garbage_collection_threshold:0.8",
+                                        "flush",
+                                        "compact",
+                                        "lowvram"};
+    for (size_t i = 0; i < ARRAY_LENGTH(usual); i++)
+        whatif_add(usual[i]);
 }
 
 /* Observe changes nothing; what vramgc chose for PyTorch its mode chooses again. */
@@ -209,12 +215,13 @@ static bool take_cards(const struct args *args) {
     char list[256], *rest = list;
     text_copy(list, sizeof list, args->value);
     for (const char *one = strsep(&rest, ","); one; one = strsep(&rest, ",")) {
-        uint64_t *card = &request.cards[request.card_count++];
-        if (request.card_count > MOST_CARDS || !parse_size(one, card) || *card == 0) {
+        uint64_t card = 0;
+        if (request.card_count == MOST_CARDS || !parse_size(one, &card) || card == 0) {
             complain("--card: '%s' is not a size such as 8GiB, or there are more than %d", one,
                      MOST_CARDS);
             return false;
         }
+        request.cards[request.card_count++] = card;
     }
     return true;
 }

@@ -393,7 +393,8 @@ static void add_giver(struct facts *facts, const struct stats_file *record) {
     fact_word(facts, "got", words);
 }
 
-/* Where the card was nearly full, or too small, one short time is what mattered. */
+/* Where the card was nearly full, or too small: there what one short time needed beyond all else is
+ * what mattered. */
 static void add_short_peak(struct facts *facts, const struct vramgc_device *device,
                            const struct stats_file *record) {
     const double nearly_full_percent = 80; /* VRAMGC_THRESHOLD as it is by default */

@@ -8,17 +8,18 @@
 #define WEBUI(name, ...) static const struct webui name = {__VA_ARGS__};
 #include "judge/webuis.def"
 
+static const char retry[] = "try again behind `except`, not in it";
+
 static const struct webui script = {
     .offload = {"diffusers: enable_model_cpu_offload()"},
     .tiles = "diffusers: vae.enable_tiling()",
-    .retry = "try again behind `except`, not in it",
+    .retry = retry,
     .collects = "Its own torch.cuda.empty_cache() can go.",
     .keeps = "diffusers keeps them with pipe.to(\"cuda\"), without enable_model_cpu_offload().",
 };
 
 /* No model may leave the card at work. */
-static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()",
-                                      .retry = "try again behind `except`, not in it"};
+static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()", .retry = retry};
 
 /* The first that fits: that of kohya, musubi-tuner, OneTrainer, diffusers' examples. SD.Next and
  * A1111 have a folder of the same name. */

@@ -98,7 +98,7 @@ static void write_noted(enum option_log level, const struct noted *noted) {
     else
         say_refusal(&text, &noted->latest);
     if (noted->count > 1)
-        text_format(&text, " (and %lu more since the last such line)", (noted->count - 1));
+        text_format(&text, " (and %lu more since the last such line)", noted->count - 1);
     LOG_AT(level, noted->latest.time_ns, "%s", line); /* as the report has it */
     self.written_ns = clock_ns();
 }
