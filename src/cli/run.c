@@ -256,7 +256,7 @@ static struct records find_ended(void) {
     return find_run_files();
 }
 
-/* What would have helped is in the report then. A long record takes too long for this place:
+/* The report then tells what would have helped. A long record takes too long for this place:
  * `vramgc whatif` by hand has time. */
 static void ask_whatif(const char *path) {
     enum { PATIENCE_S = 30 };

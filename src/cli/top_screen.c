@@ -24,6 +24,7 @@
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
 enum { KEYS_WIDTH = 73 }; /* in fewer columns keys are told in short */
+enum { MOST_HALVINGS = 10 }; /* of ten hours half a minute */
 enum { DETAILS = 5 };     /* lines of a chosen program, its row among them, that are of most use */
 
 static const char *const help_lines[] = {
@@ -367,6 +368,12 @@ static void take_key(struct screen *screen, int key) {
         screen->types = true;
     else if (key == '?' || key == 'h')
         screen->helps = true;
+    else if (key == '+' || key == '=')
+        screen->view->halvings += screen->view->halvings < MOST_HALVINGS;
+    else if (key == '-')
+        screen->view->halvings -= screen->view->halvings > 0;
+    else if (key == '0')
+        screen->view->halvings = 0;
     else if (key == KEY_DOWN || key == 'j')
         top_choose(screen->view, 1);
     else if (key == KEY_UP || key == 'k')

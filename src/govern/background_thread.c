@@ -110,7 +110,7 @@ static void keep_point(struct device *device, uint64_t top_bytes) {
     device_list_owners(device, settings_standards()->sample_ns);
 }
 
-/* What RAM the program has, once for each time that so much came and went on the device. */
+/* The program's RAM, once for each time that so much came and went on the device. */
 static void note_rounds(struct look *look, uint64_t turns) {
     uint64_t bytes = look->turns < turns ? host_memory_own_bytes() : 0;
     while (look->turns < turns) {

@@ -126,7 +126,7 @@ static bool must_not_flush(void *context) {
     return must_not;
 }
 
-/* What PyTorch had unmapped by itself just before goes with the rest. */
+/* The steps that PyTorch unmapped by itself just before go with the rest. */
 static void give_back_steps(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         if (device_steps_at(i))

@@ -298,7 +298,7 @@ static void say_given(struct alloc_conf *conf, const char *given) {
     conf_say(conf, given, before ? "the environment's choice" : "the program's choice");
 }
 
-/* What has become of it. */
+/* The end of the sentence on a given setting: its fate. */
 static const char *explain_given(const char *given) {
     if (names(given, "expandable_segments"))
         return "; vramgc took " REPLACED " out";

@@ -195,7 +195,7 @@ static void add_part(struct facts *facts, const char *who, const char *amount,
 
 /* ---- what VRAMGC_SPILL could have done ---- */
 
-/* What follows wants up to three such tensors more, or PyTorch's steps of 20 MiB. Where it meets
+/* Later requests want up to three such tensors more, or PyTorch's steps of 20 MiB. Where it meets
  * the limit a VAE has less room for its tiles than without: Forge lost an image by 300 MiB. */
 static uint64_t wanted_after(const struct oom *oom) {
     uint64_t next = max_u64(3 * oom->refusal->request_bytes, 64 * MEBIBYTE);

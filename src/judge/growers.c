@@ -216,7 +216,7 @@ struct oom_growth growth_of(const struct stats_file *record, const struct vramgc
 
 /* ---- a load under way ---- */
 
-/* What is live of the loader's, or of functions that it called. */
+/* Live bytes of the loader, and of functions that it called. */
 static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vramgc_owners *calls,
                                 const struct vramgc_site *loader) {
     uint64_t bytes = 0;

@@ -53,7 +53,7 @@ const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
                                         const struct vramgc_device *device,
                                         const struct vramgc_refusal *refusal);
 
-/* What is of a function; site NULL: nobody's. */
+/* One function's bytes; site NULL: nobody's. */
 struct oom_part {
     const struct vramgc_site *site;
     uint64_t bytes;

@@ -181,7 +181,7 @@ static void take_back_late(struct reading *reading, uint64_t address) {
     add_step(reading, REPLAY_FREE_LATE, entry->link);
 }
 
-/* What was there under this address is free by now, or its end was not seen. */
+/* An earlier block under this address is free by now, or its end was not seen. */
 static void hand_out_again(struct reading *reading, uint64_t address, uint64_t bytes,
                            uint64_t stream) {
     if (hashmap_find(&reading->live, address))

@@ -105,13 +105,13 @@ static inline uint64_t ram_bytes(const struct vramgc_host_look *look) {
     return look->anon_bytes + look->shared_bytes;
 }
 
-/* What the point has of the next becomes part of it, as if both were one. */
+/* The next point becomes part of this one, as if both were one. */
 void sample_join(struct vramgc_sample *sample, const struct vramgc_sample *next);
 
-/* What was live on average over the time of the point. */
+/* Live bytes on average over the time of the point. */
 uint64_t sample_live_mean(const struct vramgc_sample *sample);
 
-/* What the owner of that number had then. */
+/* The bytes that the owner of that number had then. */
 static inline uint64_t who_bytes(const struct vramgc_who *who, uint32_t number) {
     return (uint64_t)who->kib[number] << 10;
 }

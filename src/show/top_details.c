@@ -99,14 +99,17 @@ static void top_owners(struct page *page, const struct card_row *row, int column
         top_owner(page, &rest, columns);
 }
 
-/* ---- its whole run ---- */
+/* ---- its whole run, or the latest part of it ---- */
 
-static void write_picture(struct page *page, const struct card_row *row, int columns) {
+static void write_picture(struct page *page, const struct top_view *view,
+                          const struct card_row *row, int columns) {
     enum { LABEL = 12 };
     const struct vramgc_file *file = row->process->record->file;
     uint64_t top_bytes = file->devices[row->index].stats.held_bytes.peak;
-    struct figure age = show_seconds(minus_u64(clock_ns(), file->started_ns));
-    struct history_size size = {.rows = PICTURE_ROWS, .top_bytes = top_bytes};
+    uint64_t age_ns = minus_u64(clock_ns(), file->started_ns);
+    uint64_t seconds = max_u64((age_ns / SECOND_NS + 1) >> view->halvings, 1);
+    struct figure name = show_seconds(view->halvings ? seconds * SECOND_NS : age_ns);
+    struct history_size size = {PICTURE_ROWS, .seconds = seconds, .top_bytes = top_bytes};
     char picture[PICTURE_ROWS * PAGE_WIDEST];
     size.columns = (size_t)(columns - details_indent(columns) - LABEL);
     history_of_program(file, row->index, size, picture);
@@ -116,7 +119,8 @@ static void write_picture(struct page *page, const struct card_row *row, int col
         text_format(&text, "%*s|%.*s| %s", details_indent(columns), "", (int)size.columns,
                     picture + i * size.columns,
                     i == 0               ? show_bytes(top_bytes).text
-                    : i + 1 == size.rows ? age.text
+                    : i + 1 == size.rows ? name.text
+                    : view->halvings     ? "the last"
                                          : "");
         line->bar_begin = (size_t)details_indent(columns) + 1;
     }
@@ -229,7 +233,7 @@ static void say_parked(struct page *page, int columns, const struct running_proc
              alone ? "nobody wakes it: " : "", process->pid, alone ? "" : " brings it back");
 }
 
-/* What is not always so. */
+/* Lines that are not always there. */
 static void write_hints(struct page *page, int columns, const struct running_process *process,
                         const struct cards *cards) {
     const struct vramgc_file *file = process->record->file;
@@ -286,7 +290,7 @@ static void write_chosen(struct page *page, const struct top_view *view, const s
     write_usual(page, view, row, columns);
     top_owners(page, row, columns);
     if (!view->low)
-        write_picture(page, row, columns);
+        write_picture(page, view, row, columns);
     page_say(page, columns, "mode %s; peak %s; has used CUDA for %s", record->file->mode,
              show_bytes(to_u64(stats_file_held_peak(record))).text, show_time(age_ns).text);
     write_totals(page, record->file, columns);

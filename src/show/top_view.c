@@ -116,7 +116,7 @@ static void note_card(struct history_card *of, const struct card *card, uint64_t
     of->read_again = false;
 }
 
-/* What other programs held is read from their timelines, and the card's other memory is others'. */
+/* Other programs' bytes are read from their timelines, and the card's other memory is others'. */
 static void history_forget_programs(struct top_history *history) {
     for (size_t i = 0; i < history->count; i++) {
         history->cards[i].read_again = true;
@@ -206,9 +206,10 @@ bool history_busy_row(const struct top_history *history, const struct card *card
 
 void history_of_program(const struct vramgc_file *file, size_t index, struct history_size size,
                         char *out) {
-    uint64_t step_ns = minus_u64(clock_ns(), file->started_ns) / size.columns;
+    uint64_t step_ns = size.seconds * SECOND_NS / size.columns;
+    uint64_t from_ns = minus_u64(clock_ns(), step_ns * size.columns);
     for (size_t i = 0; i < size.columns; i++) {
-        uint64_t begin_ns = file->started_ns + step_ns * i;
+        uint64_t begin_ns = from_ns + step_ns * i;
         struct history_second most = highest_between(file, index, begin_ns, begin_ns + step_ns);
         for (size_t row = 0; row < size.rows; row++)
             out[row * size.columns + i] =

@@ -61,8 +61,7 @@ bool history_row(const struct top_history *history, const struct card *card, siz
 bool history_busy_row(const struct top_history *history, const struct card *card,
                       struct history_size size, bool blocks, struct text *out);
 
-/* All rows, one after another, of the whole run of a program on its device of that index; seconds
- * do not count. */
+/* All rows, one after another, of a program on its device of that index. */
 void history_of_program(const struct vramgc_file *file, size_t index, struct history_size size,
                         char *out);
 
@@ -78,6 +77,7 @@ struct top_view {
     struct cards cards;
     enum top_sort sort;
     uint64_t chosen_pid; /* its details are shown; 0: none */
+    unsigned halvings;   /* so often its picture was halved: it begins with the run, or later */
     bool some_only;      /* others may run */
     bool all_cards;      /* also those that no program uses */
     size_t most_events;

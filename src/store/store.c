@@ -274,7 +274,7 @@ static uint64_t reached(const struct vramgc_gauge *gauge, uint64_t *seen_peak) {
     return most;
 }
 
-/* What is now is taken to have been so since the look before. */
+/* The present state is taken to have been so since the look before. */
 static uint64_t ms_since_look(struct peaks *seen) {
     uint64_t now_ns = store_age_ns(), before_ns = seen->looked_ns;
     seen->looked_ns = now_ns;

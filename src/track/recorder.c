@@ -116,7 +116,7 @@ static void put_note(enum vramgc_note kind, uint64_t value) {
     put_word(VRAMGC_WORD_NOTE | (uint64_t)kind << 2 | value << 8);
 }
 
-/* What comes now cannot be told in words. */
+/* The next event cannot be told in words. */
 static void stop_recording(struct vramgc_recording *file) {
     file->incomplete = 1;
     recorder_forget();
@@ -172,7 +172,7 @@ void recorder_stream_made(void) {
     atomic_store_explicit(&self.several_streams, true, memory_order_relaxed);
 }
 
-/* What stands in the word of a block: another than the first few is noted before. PyTorch takes 16
+/* The stream's number in the word of a block: another than the first few is noted before. PyTorch takes 16
  * ns to tell: it is asked only where there are any streams but the default one, number 0. */
 static uint64_t stream_here(const struct vramgc_recording *file) {
     if (!atomic_load_explicit(&self.several_streams, memory_order_relaxed) || !self.current_stream)

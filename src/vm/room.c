@@ -76,7 +76,7 @@ uint64_t room_below_threshold(const struct vm *vm, const struct room *room) {
     return minus_u64(card_at_threshold(vm->threshold_percent, room->total_bytes), used_bytes);
 }
 
-/* What is left above it keeps memory in pages, which fit where whole ranges do not. */
+/* The rest, above it, is for memory in pages, which fits where whole ranges do not. */
 enum { ROOMY_PERCENT = 90 };
 
 bool vm_is_roomy(struct vm *vm, size_t pages) {

@@ -112,7 +112,7 @@ static size_t in_the_way(struct vm *vm, struct page *page, size_t npages, struct
     return count;
 }
 
-/* What becomes of the pages of a step: a piece is there, or they are BUSY and get one. */
+/* The fate of a step's pages: a piece is there, or they are BUSY and get one. */
 enum place { PLACE_THERE, PLACE_EMPTY, PLACE_BUSY };
 
 static enum place look_at_place(struct page *page, size_t npages) {

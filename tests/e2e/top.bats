@@ -760,13 +760,24 @@ called() {
     adds_up "$work/both"
 }
 
-@test "top: what was live for a part of a step of a long run is another sign" {
+@test "top: what was live for a part of a step of a long run is another sign; + - 0 draw its picture larger" {
     hold run:3600:40:1:exit a
     TERM=xterm on_screen "
         see GPU 0  NVIDIA
         type \\x1bOB
         see Blockdecode39
         see ^ {11}.[ ^]+. 7.5 GiB
+        see ^ {11}.[ #^:]+. 1 h 00 m\$
+        type +
+        see ^ {11}.[ #^:]+. the last\$
+        see ^ {11}.[ #^:]+. 30 m
+        type +
+        see ^ {11}.[ #^:]+. 15 m
+        type -
+        see ^ {11}.[ #^:]+. 30 m
+        type 0
+        unseen the last
+        see ^ {11}.[ #^:]+. 1 h 00 m\$
         type q
         end 0" "$held"
 }

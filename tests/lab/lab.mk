@@ -6,8 +6,8 @@ LAB_PYTHON ?= $(or $(PYTHON),build/venv/bin/python)
 lab-venv:
 	scripts/setup-python
 
-# Who runs a whole PyTorch has it made before the simulated device's stand-ins for its libraries are.
-ifneq ($(filter e2e-check e2e-deep vm-python govern-python mutants-check lab-check gpu-check,$(MAKECMDGOALS)),)
+# Tests have PyTorch made before the simulated device's stand-ins for its libraries are.
+ifneq ($(filter check-build proven %-check %-deep %-python,$(MAKECMDGOALS)),)
 sim-vendor-if-torch: | lab-venv
 endif
 

@@ -80,7 +80,7 @@ function areaPath(times, end, scale, low, high) {
     return "M" + forward.concat(returned).join("L") + "Z";
 }
 
-/* What a figure was on average, where that is to be seen beside its highest and lowest: steps too narrow to be seen are one. */
+/* The average of a figure, where that is to be seen beside its highest and lowest: steps too narrow to be seen are one. */
 function drawMean(svg, view, scale, key, lows, means, highs) {
     const times = view.samples.time_ns;
     let line = "", goesOn = false, varies = false, begin = 0, sum = 0;
