@@ -23,9 +23,9 @@
 
 enum { PAIR_LIVE = 1, PAIR_IDLE, PAIR_CODE, PAIR_OTHERS };
 enum { ESCAPE = 27, DELETE = 127 };
-enum { KEYS_WIDTH = 73 }; /* in fewer columns keys are told in short */
+enum { KEYS_WIDTH = 73 };    /* in fewer columns keys are told in short */
 enum { MOST_HALVINGS = 10 }; /* of ten hours half a minute */
-enum { DETAILS = 5 };     /* lines of a chosen program, its row among them, that are of most use */
+enum { DETAILS = 5 }; /* lines of a chosen program, its row among them, that are of most use */
 
 static const char *const help_lines[] = {
 #define LINE(text) text,

@@ -175,7 +175,8 @@ static uint64_t weights_in(const char *line) {
     return 0;
 }
 
-/* The files that a load reads from. There are thousands of lines, so it is asked for an error only. */
+/* The files that a load reads from. There are thousands of lines, so it is asked for an error only.
+ */
 static uint64_t mapped_weights(void) {
     char lines[4096];
     size_t length = 0;

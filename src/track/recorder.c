@@ -172,8 +172,9 @@ void recorder_stream_made(void) {
     atomic_store_explicit(&self.several_streams, true, memory_order_relaxed);
 }
 
-/* The stream's number in the word of a block: another than the first few is noted before. PyTorch takes 16
- * ns to tell: it is asked only where there are any streams but the default one, number 0. */
+/* The stream's number in the word of a block: another than the first few is noted before. PyTorch
+ * takes 16 ns to tell: it is asked only where there are any streams but the default one, number 0.
+ */
 static uint64_t stream_here(const struct vramgc_recording *file) {
     if (!atomic_load_explicit(&self.several_streams, memory_order_relaxed) || !self.current_stream)
         return 0;

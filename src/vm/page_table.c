@@ -212,42 +212,24 @@ static bool in_use(const struct page *page) {
     return page->live || page->pinned || (page->guards && page->attached);
 }
 
-/* Of a mapped extent one page more, or one less, is in use. */
-static void comes_into_use(struct page_table *table, struct page *page) {
-    struct page *lead = page_lead(page);
-    if (page->state != PAGE_MAPPED)
-        return;
-    if (lead->used == 0)
-        unlist(table, lead);
-    lead->used++;
-}
-
-static void goes_out_of_use(struct page_table *table, struct page *page) {
-    struct page *lead = page_lead(page);
-    if (page->state != PAGE_MAPPED)
-        return;
-    lead->used--;
-    if (lead->used == 0)
-        append_idle(table, lead, idle_list_of(lead));
-}
-
-/* It was in use before, or not. */
+/* It was in use before, or not: of a mapped extent one page more, or one less, is. */
 static void follow_use(struct page_table *table, struct page *page, bool used) {
-    if (!used && in_use(page))
-        comes_into_use(table, page);
-    else if (used && !in_use(page))
-        goes_out_of_use(table, page);
+    struct page *lead = page_lead(page);
+    if (page->state != PAGE_MAPPED || used == in_use(page))
+        return;
+    if (used && --lead->used == 0)
+        append_idle(table, lead, idle_list_of(lead));
+    else if (!used && lead->used++ == 0)
+        unlist(table, lead);
 }
 
 void page_table_mark_live(struct page_table *table, struct page_segment *segment, size_t first,
                           size_t count) {
     struct page *page = segment->pages + first, *end = page + count;
     for (; page < end; page++) {
-        if (!page->attached)
-            continue;
-        if (!in_use(page))
-            comes_into_use(table, page);
-        page->live++;
+        bool used = in_use(page);
+        page->live += page->attached;
+        follow_use(table, page, used);
     }
 }
 
@@ -289,11 +271,9 @@ void page_table_mark_idle(struct page_table *table, struct page_segment *segment
     struct page *page = segment->pages + first, *end = page + count;
     table->epoch++;
     for (; page < end; page++) {
-        if (!page->attached || !page->live)
-            continue;
-        page->live--;
-        if (!in_use(page))
-            goes_out_of_use(table, page);
+        bool used = in_use(page);
+        page->live -= page->attached && page->live;
+        follow_use(table, page, used);
     }
 }
 
