@@ -32,16 +32,8 @@ void flush_read_memory(struct device *device) {
     device_read_memory(device);
 }
 
-/* As far as the GPU has finished with it. The device's context is current. */
-static uint64_t reclaim_pages(struct device *device) {
-    struct vm *vm = device_vm(device);
-    uint64_t given = vm ? vm_reclaim(vm, UINT64_MAX) : 0;
-    device_account_pages(device);
-    return given;
-}
-
-/* Mode compact: needs neither PyTorch nor Python. The GPU may not have finished with all pages: it
- * is asked a few times, and the rest is left for the next rest. */
+/* Mode compact: needs neither PyTorch nor Python, but the device's context current. The GPU may not
+ * have finished with all pages: it is asked a few times, and the rest is left for the next rest. */
 static bool give_back_pages(struct device *device, struct vramgc_action action) {
     const uint64_t *physical = &device->out->stats.page_bytes.current;
     struct timespec pause = {0, (long)MILLISECOND_NS};
@@ -50,7 +42,8 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     action.before_bytes = figure_get(physical);
     action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
     for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
-        given += reclaim_pages(device);
+        given += vm_reclaim(device_vm(device), UINT64_MAX);
+        device_account_pages(device);
         reclaim_credit(&action, figure_get(physical), given);
         if (!device_idle_page_bytes(device) || capture_active())
             break;

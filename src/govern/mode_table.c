@@ -22,7 +22,8 @@ enum fact {
     NEWER = 1 << 7,  /* ... or newer */
     FIT = 1 << 8,    /* its block events are those that are known */
     DIFFER = 1 << 9,
-    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync, on the driver's pool */
+    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync, */
+    OWN_POOL = 1 << 20,   /* ... which a pool of ours serves, not the driver's */
     PASSED = 1 << 11,     /* a device passed the self-test */
     FAILED = 1 << 12,     /* a device failed it */
     EXPANDABLE = 1 << 13, /* PyTorch's segments grow: it maps their memory itself */
@@ -45,12 +46,13 @@ static const struct row {
     {COMPACT | FAILED, PASSED, MODE_FLUSH,
      "VRAMGC_MODE=compact, but the self-test of mapping pages failed on %f"},
     {COMPACT | FAILED, 0, MODE_COMPACT,
-     "asked for by VRAMGC_MODE; self-test passed on %p, failed on %f: mode flush there"},
-    {COMPACT | ASYNC, 0, MODE_COMPACT,
-     "asked for by VRAMGC_MODE; but PyTorch uses cudaMallocAsync, whose pool is trimmed as in "
+     "asked for (--mode, or VRAMGC_MODE); self-test passed on %p, failed on %f: mode flush there"},
+    {COMPACT | ASYNC, OWN_POOL, MODE_COMPACT,
+     "asked for (--mode, or VRAMGC_MODE); but PyTorch uses cudaMallocAsync, whose pool is trimmed "
+     "as in "
      "flush"},
-    {COMPACT | PASSED, 0, MODE_COMPACT, "asked for by VRAMGC_MODE; self-test passed on %p"},
-    {COMPACT, 0, MODE_COMPACT, "asked for by VRAMGC_MODE"},
+    {COMPACT | PASSED, 0, MODE_COMPACT,
+     "asked for (--mode, or VRAMGC_MODE); self-test passed on %p"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
     {AUTO | ADDRESSES, 0, MODE_FLUSH, "addresses are limited (ulimit -v), and compact takes more"},
     {AUTO, MAPS, MODE_FLUSH, "a device cannot map memory page by page"},
@@ -63,10 +65,10 @@ static const struct row {
      "%i answers for the driver, but not for cuMemCreate: compact would go round it"},
     {AUTO | REFUTED, 0, MODE_FLUSH, "`vramgc prove` found that %u does not support compact"},
     {AUTO | OUTDATED, 0, MODE_FLUSH, "the proof of %u is of another driver or vramgc: %w"},
-    {AUTO | ASYNC, PROVEN, MODE_FLUSH,
+    {AUTO | ASYNC, PROVEN | OWN_POOL, MODE_FLUSH,
      "PyTorch uses cudaMallocAsync, whose pool is trimmed; %u has no proof: %w"},
     {AUTO, PROVEN, MODE_FLUSH, "compact is not tested yet on %u: %w"},
-    {AUTO | ASYNC, 0, MODE_FLUSH, "PyTorch uses cudaMallocAsync, whose pool is trimmed"},
+    {AUTO | ASYNC, OWN_POOL, MODE_FLUSH, "PyTorch uses cudaMallocAsync, whose pool is trimmed"},
     {AUTO | FAILED, PASSED, MODE_FLUSH, "the self-test of mapping pages failed on %f"},
     {AUTO | NEWER | EXPANDABLE, 0, MODE_FLUSH,
      "PyTorch %t is newer than %n: its expandable segments are not known"},
@@ -102,9 +104,8 @@ static unsigned as_set(const struct mode_facts *facts) {
     set |= facts->interposer[0] ? PASSED_BY : 0;
     set |= facts->driver >= OLDEST_DRIVER ? DRIVER : 0;
     set |= facts->events == EVENTS_FIT ? FIT : facts->events == EVENTS_DIFFER ? DIFFER : 0;
-    set |= !facts->own_pool && alloc_conf_says(facts->alloc_conf, "backend", "cudaMallocAsync")
-               ? ASYNC
-               : 0;
+    set |= facts->own_pool ? OWN_POOL : 0;
+    set |= alloc_conf_says(facts->alloc_conf, "backend", "cudaMallocAsync") ? ASYNC : 0;
     set |= alloc_conf_says(facts->alloc_conf, "expandable_segments", "True") ? EXPANDABLE : 0;
     set |= facts->proof == PROOF_PASSED   ? PROVEN
            : facts->proof == PROOF_FAILED ? REFUTED
@@ -174,6 +175,8 @@ struct mode_choice mode_choose(const struct mode_facts *facts) {
     }
     bool known = set & TORCH || !(set & AUTO);
     choice.keeps_steps = choice.mode == MODE_FLUSH && known && !(set & against_steps);
-    explain_row(row ? row->why : "asked for by VRAMGC_MODE", facts, &text);
+    explain_row(row ? row->why : "asked for (--mode, or VRAMGC_MODE)", facts, &text);
+    if (choice.mode == MODE_COMPACT && set & ASYNC && set & OWN_POOL)
+        text_add(&text, "; vramgc's own pool serves cudaMallocAsync");
     return choice;
 }

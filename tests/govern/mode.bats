@@ -122,13 +122,13 @@ few='alloc a 100MiB; fill a 1; verify a 1; free a; alloc b 200MiB; fill b 2; ver
     for version in $versions; do
         lay_out "$version" "$version"
         goes backend:cudaMallocAsync "$few"
-        says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0"
+        says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0; vramgc's own pool serves cudaMallocAsync"
         paged
         VRAMGC_MODE=compact goes backend:cudaMallocAsync "$few"
         paged
         for mode in flush observe; do
             VRAMGC_MODE=$mode goes backend:cudaMallocAsync "$few"
-            says 1 $mode 'asked for by VRAMGC_MODE'
+            says 1 $mode 'asked for (--mode, or VRAMGC_MODE)'
             not_paged
         done
         VRAMGC_ASYNC=driver goes backend:cudaMallocAsync "$few"
@@ -153,7 +153,7 @@ unproven() { XDG_STATE_HOME=$1 PYTORCH_CUDA_ALLOC_CONF=$2 VRAMGC_LOG=info drive 
         says 1 flush 'PyTorch uses cudaMallocAsync, whose pool is trimmed; gpu0 has no proof: run `vramgc prove`, a minute'
         not_paged
         VRAMGC_MODE=compact unproven "$none" max_split_size_mb:512
-        says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
+        says 1 compact 'asked for (--mode, or VRAMGC_MODE); self-test passed on gpu0'
         paged
         [ ! -e "$none" ]
     done
@@ -287,14 +287,14 @@ behind() {
             not_paged
             behind "$quota" flush
             [ "$refused" = yes ]
-            says 1 flush 'asked for by VRAMGC_MODE'
+            says 1 flush 'asked for (--mode, or VRAMGC_MODE)'
         done
         behind libquota-CREATES auto
         says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0"
         [ "$(fact conf)" = "$(choice_for "$version")" ]
         paged
         behind libhook_dlsym compact
-        says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
+        says 1 compact 'asked for (--mode, or VRAMGC_MODE); self-test passed on gpu0'
         BEHIND=build/hook/libdriver_interposer.so VRAMGC_LOG=info drive "$version" "$few" --proven # nobody calls it: see its head
         says 1 compact "PyTorch $version, driver 580, self-test passed on gpu0"
     done
@@ -305,12 +305,12 @@ behind() {
         lay_out "$version" "$version"
         for mode in flush observe; do
             VRAMGC_MODE=$mode goes max_split_size_mb:512 "$few"
-            says 1 "$mode" 'asked for by VRAMGC_MODE'
+            says 1 "$mode" 'asked for (--mode, or VRAMGC_MODE)'
             not_paged
         done
         lay_out "$version" ''
         VRAMGC_MODE=compact goes max_split_size_mb:512 "$few"
-        says 1 compact 'asked for by VRAMGC_MODE; self-test passed on gpu0'
+        says 1 compact 'asked for (--mode, or VRAMGC_MODE); self-test passed on gpu0'
         paged
     done
 }
