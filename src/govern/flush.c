@@ -38,11 +38,12 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     const uint64_t *physical = &device->out->stats.page_bytes.current;
     struct timespec pause = {0, (long)MILLISECOND_NS};
     uint64_t start = clock_ns(), given = 0;
+    struct vm *vm = device_vm(device); /* none: just reset */
     action.kind = VRAMGC_ACTION_PAGES;
     action.before_bytes = figure_get(physical);
     action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
-    for (int i = 0; i < GPU_PATIENCE && !action.observed; i++) {
-        given += vm_reclaim(device_vm(device), UINT64_MAX);
+    for (int i = 0; vm && i < GPU_PATIENCE && !action.observed; i++) {
+        given += vm_reclaim(vm, UINT64_MAX);
         device_account_pages(device);
         reclaim_credit(&action, figure_get(physical), given);
         if (!device_idle_page_bytes(device) || capture_active())
