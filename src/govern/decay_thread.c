@@ -127,7 +127,7 @@ void decay_conclude(void) {
 /* --- what is done --- */
 
 void decay_flush_begins(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_pages(device);
     if (vm)
         atomic_store(&self.devices[device_index(device)].flushed_bytes, vm_figures(vm).idle_bytes);
 }
@@ -183,7 +183,7 @@ static void wake_if_due(struct device *device, struct vm *vm) {
 
 /* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
 void decay_note_idle(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_pages(device);
     if (vm && settings_options()->lowvram)
         wake_if_due(device, vm);
 }

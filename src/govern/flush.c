@@ -38,7 +38,7 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     const uint64_t *physical = &device->out->stats.page_bytes.current;
     struct timespec pause = {0, (long)MILLISECOND_NS};
     uint64_t start = clock_ns(), given = 0;
-    struct vm *vm = device_vm(device); /* none: just reset */
+    struct vm *vm = device_pages(device); /* none: just reset */
     action.kind = VRAMGC_ACTION_PAGES;
     action.before_bytes = figure_get(physical);
     action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
@@ -67,7 +67,7 @@ static void conclude_flush(struct device *asked, const struct vramgc_action firs
         uint64_t returned = device ? reclaim_returned_bytes(device) - returned_before[i] : 0;
         if (!device || (device != asked && !returned))
             continue;
-        if (device_vm(device) && !returned) { /* addresses */
+        if (device_pages(device) && !returned) { /* addresses */
             figure_add(&device->out->stats.flushes, 1);
             reclaim_acted(device);
             continue;
@@ -177,7 +177,7 @@ static bool flush_or_trim(struct device *device, struct policy_decision decision
     action.reason = action.reason ? action.reason : reclaim_log_reason(decision.reason);
     action.observed = decision.observed;
     action.used_bytes = device_used_bytes(device);
-    bool flushed = decision.flush && (device_vm(device) && decision.reason == POLICY_ASKED
+    bool flushed = decision.flush && (device_pages(device) && decision.reason == POLICY_ASKED
                                           ? give_back_pages(device, action)
                                           : flush_cache(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
@@ -199,7 +199,7 @@ void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
     bool asked = atomic_exchange(&reclaim->asked, false);
-    unsigned library = asked ? 0 : atomic_load(&reclaim->library);
+    unsigned library = asked ? 0 : atomic_load(&reclaim->asking_library);
     uint64_t asker = asked || library ? 0 : peers_asker(device);
     struct policy_reading reading = {
         .now_ns = now,
@@ -213,7 +213,7 @@ void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
         give_back_steps();
     reading.pool_idle_bytes =
         reading.asked || settings.lowvram ? mempool_look(device) : trim_idle_bytes(device, now);
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_pages(device);
     if (vm) { /* pages go back step by step (decay_thread.h); what PyTorch has reserved counts as
                  used */
         reading.free_bytes = vm_free_as_seen(vm, (int64_t)reading.free_bytes);
@@ -233,9 +233,9 @@ void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
     if (due && !flush_or_trim(device, decision, asked_by(asker, library)) &&
         unfinished) /* a GPU is at work */
         atomic_store(&reclaim->unfinished, true);
-    atomic_store(&reclaim->late, false);
+    atomic_store(&reclaim->waited_in_vain, false);
     if (library) /* another that has asked meanwhile stays */
-        atomic_compare_exchange_strong(&reclaim->library, &library, 0);
+        atomic_compare_exchange_strong(&reclaim->asking_library, &library, 0);
 }
 
 /* ---- the host's memory ---- */

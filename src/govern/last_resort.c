@@ -31,7 +31,7 @@ enum given { NOTHING, SOME, ENOUGH };
 /* --- the rungs --- */
 
 static uint64_t own_idle(struct device *device, uint64_t bytes) {
-    struct vm *vm = device_vm(device), *steps = device_steps(device);
+    struct vm *vm = device_pages(device), *steps = device_steps(device);
     uint64_t given = vm      ? decay_after_oom(device, vm, bytes)
                      : steps ? vm_reclaim_fenced(steps, bytes)
                              : 0;
@@ -61,7 +61,7 @@ static void await_flush(struct device *device, struct reclaim *reclaim) {
     uint64_t start_ns = clock_ns();
     uint64_t end_ns = start_ns + PEER_PATIENCE_NS;
     int cancel = cancel_disable();
-    while (atomic_load(&reclaim->library) && clock_ns() < end_ns)
+    while (atomic_load(&reclaim->asking_library) && clock_ns() < end_ns)
         sleep_ns(MILLISECOND_NS);
     cancel_restore(cancel);
     figure_add(&device->out->stats.flush_waits, 1);
@@ -75,14 +75,14 @@ static enum given flush_pytorch(const struct request *request) {
     struct reclaim *reclaim = reclaim_of(device);
     uint64_t idle_bytes = device_releasable_bytes(device);
     uint64_t before_bytes = figure_get(&device->out->stats.reclaimed_bytes);
-    if (settings_policy().mode != POLICY_ACT || device_vm(device) || capture_active() ||
+    if (settings_policy().mode != POLICY_ACT || device_pages(device) || capture_active() ||
         thread_stream()->asked || !trim_would_do(device, idle_bytes, request->bytes))
         return NOTHING;
-    atomic_store(&reclaim->library, 1 + library_calling());
+    atomic_store(&reclaim->asking_library, 1 + library_calling());
     wakeup(WAKEUP_LOOK);
-    if (!python_is_held_here() && !atomic_load(&reclaim->late))
+    if (!python_is_held_here() && !atomic_load(&reclaim->waited_in_vain))
         await_flush(device, reclaim);
-    atomic_store(&reclaim->late, atomic_load(&reclaim->library) > 0);
+    atomic_store(&reclaim->waited_in_vain, atomic_load(&reclaim->asking_library) > 0);
     return figure_get(&device->out->stats.reclaimed_bytes) > before_bytes ? SOME : NOTHING;
 }
 

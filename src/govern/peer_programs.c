@@ -162,9 +162,9 @@ uint64_t peers_asker(const struct device *device) {
 /* Without a Python of our own nobody empties PyTorch's cache. */
 static uint64_t bytes_to_give(struct device *device) {
     uint64_t of_pool = __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
-    uint64_t idle = device_vm(device)   ? device_idle_page_bytes(device)
-                    : python_is_there() ? device_releasable_bytes(device)
-                                        : 0;
+    uint64_t idle = device_pages(device) ? device_idle_page_bytes(device)
+                    : python_is_there()  ? device_releasable_bytes(device)
+                                         : 0;
     return idle + of_pool;
 }
 

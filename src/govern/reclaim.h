@@ -17,14 +17,14 @@
 
 struct reclaim {
     struct lock lock;
-    struct policy_state policy; /* under the lock */
-    _Atomic bool asked;         /* vramgc_reclaim was called */
-    _Atomic bool unfinished;    /* a soft out-of-memory gave back only a part */
-    _Atomic bool wanted;        /* one was due where it could not be done */
-    atomic_int verdict;         /* why it could not: enum soft_oom */
-    atomic_uint library;        /* 1 + which was refused what PyTorch has idle; 0: none */
-    _Atomic bool late;          /* it waited in vain: nobody waits before there is an answer */
-    struct vm_past past;        /* the work that PyTorch would wait for to empty its cache */
+    struct policy_state policy;  /* under the lock */
+    _Atomic bool asked;          /* vramgc_reclaim was called */
+    _Atomic bool unfinished;     /* a soft out-of-memory gave back only a part */
+    _Atomic bool wanted;         /* one was due where it could not be done */
+    atomic_int verdict;          /* why it could not: enum soft_oom */
+    atomic_uint asking_library;  /* 1 + which was refused what PyTorch has idle; 0: none */
+    _Atomic bool waited_in_vain; /* that library did: nobody waits until we have looked */
+    struct vm_past past;         /* the work that PyTorch would wait for to empty its cache */
 };
 
 struct reclaim *reclaim_of(const struct device *device);

@@ -173,7 +173,7 @@ void soft_oom_page_created(const CUmemAllocationProp *properties) {
     if (!device || reclaim_is_below_threshold(device))
         return;
     uint64_t gain =
-        device_vm(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
+        device_pages(device) ? device_idle_page_bytes(device) : device_releasable_bytes(device);
     if (gain > 0 && gain >= settings_standards()->min_gain_bytes)
         wakeup(WAKEUP_LOOK);
 }

@@ -40,7 +40,7 @@ struct vm *device_vm_open(struct device *device) {
     bool untried = false;
     if (!mode_is_compact(device) ||
         !atomic_compare_exchange_strong(&device->paging.tried, &untried, true))
-        return device_vm(device);
+        return device_pages(device);
     struct vm *vm = open_engine(device);
     bool no_spill = vm && options->spill && !vm_enable_spill(vm, options->spill);
     atomic_store_explicit(&device->paging.vm, vm, memory_order_release);
@@ -91,7 +91,7 @@ static bool block_came(const struct block_event *event, struct vm *vm) {
 /* A block that other streams still use is as idle as one that its own stream does: all of them are
  * asked before its pages go. When PyTorch hands it out again is PyTorch's. */
 bool device_vm_block_changed(const struct block_event *event) {
-    struct vm *vm = device_vm(event->device);
+    struct vm *vm = device_pages(event->device);
     if (LIKELY(!vm))
         return true;
     if (event->allocated)

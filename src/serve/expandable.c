@@ -243,7 +243,7 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
     if (result == CUDA_SUCCESS && device_steps(device))
         result = promise(device, device_steps(device), bytes);
     else if (result == CUDA_SUCCESS &&
-             capacity_fails(device, device_vm(device), bytes, oom_page_asked_again(), false))
+             capacity_fails(device, device_pages(device), bytes, oom_page_asked_again(), false))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     return_context(&borrowed);
     if (result == CUDA_SUCCESS)

@@ -43,7 +43,7 @@ bool serve_free(const struct alloc_freed *taken) {
         return async_free(ID_cudaFree, taken, STREAM_NONE);
     struct device *device =
         taken->known && taken->class == CLASS_VM ? device_if_ready(taken->device) : NULL;
-    struct vm *vm = device ? device_vm(device) : NULL;
+    struct vm *vm = device ? device_pages(device) : NULL;
     bool ended = vm && vm_unreserve(vm, taken->address);
     if (ended) {
         device_account_pages(device);
@@ -58,7 +58,7 @@ void serve_stream_gone(uint64_t stream) {
         return;
     async_stream_gone(stream);
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_vm_at(i);
+        struct vm *vm = device_pages_at(i);
         if (vm)
             vm_stream_gone(vm, stream);
     }
@@ -68,7 +68,7 @@ void serve_capture_prepare(void) {
     real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
     CUdevice index = 0;
     struct vm *vm = get_device && get_device(&index) == CUDA_SUCCESS && index >= 0
-                        ? device_vm_at((unsigned)index)
+                        ? device_pages_at((unsigned)index)
                         : NULL;
     if (!vm)
         return;
@@ -79,7 +79,7 @@ void serve_capture_prepare(void) {
 void serve_capture_begin(void) {
     vm_capture_begin();
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_vm_at(i);
+        struct vm *vm = device_pages_at(i);
         if (vm)
             vm_pin_live(vm);
     }

@@ -26,7 +26,7 @@ static bool lookup_mapped(uint64_t address, struct address_info *place) {
 bool address_lookup(uint64_t address, struct address_info *place) {
     struct vm_location found;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_vm_at(i);
+        struct vm *vm = device_pages_at(i);
         if (!vm || !vm_owns(vm, address))
             continue;
         if (!vm_lookup(vm, address, &found))
@@ -43,7 +43,7 @@ bool address_pin(uint64_t address, uint64_t bytes) {
     struct address_info place;
     if (!address_lookup(address, &place))
         return true;
-    bool pinned = vm_commit(device_vm_at(place.device), address, bytes, true);
+    bool pinned = vm_commit(device_pages_at(place.device), address, bytes, true);
     if (!pinned)
         LOG(LOG_WARN,
             "gpu%u is full: it has no memory for %llu bytes at %#llx that another library uses",
@@ -52,7 +52,7 @@ bool address_pin(uint64_t address, uint64_t bytes) {
 }
 
 static bool open_to_peer(unsigned owner, unsigned accessing) {
-    struct vm *vm = device_vm_at(owner);
+    struct vm *vm = device_pages_at(owner);
     bool opened = !vm || vm_add_peer(vm, accessing);
     if (!opened && !atomic_exchange(&self.closed_told, true))
         LOG(LOG_WARN, "gpu%u cannot access all memory of gpu%u", accessing, owner);

@@ -182,8 +182,9 @@ static void walk_holes(struct device *device) {
     uint64_t start_ns = clock_ns();
     frag_measure(device->heap, &device->holes.figures);
     gauge_set(&stats->largest_hole_bytes, device->holes.figures.largest_hole_bytes);
-    gauge_set(&stats->page_waste_bytes, device_vm(device) ? page_waste(device, device_vm(device))
-                                                          : device->holes.figures.page_waste_bytes);
+    gauge_set(&stats->page_waste_bytes, device_pages(device)
+                                            ? page_waste(device, device_pages(device))
+                                            : device->holes.figures.page_waste_bytes);
     uint64_t end_ns = clock_ns();
     device->holes.until_ns = end_ns + min_u64(SHARE * (end_ns - start_ns), OLDEST_NS);
 }
@@ -310,7 +311,7 @@ void device_account_pages(struct device *device) {
     uint64_t now = figures.physical_bytes, before = device->paging.held_bytes;
     atomic_store_explicit(&device->paging.changes_seen, changes, memory_order_relaxed);
     __atomic_store_n(&device->paging.held_bytes, now, __ATOMIC_RELAXED);
-    if (device_vm(device))
+    if (device_pages(device))
         publish_pages(stats, &figures);
     else
         publish_steps(device, &figures);

@@ -144,7 +144,7 @@ struct device *device_of_memory(const CUmemAllocationProp *properties);
 uint64_t device_releasable_bytes(const struct device *device);
 
 /* The page engine of the device (mode compact); NULL: none. On the way of every block event. */
-static inline struct vm *device_vm(struct device *device) {
+static inline struct vm *device_pages(struct device *device) {
     return atomic_load_explicit(&device->paging.vm, memory_order_acquire);
 }
 
@@ -153,13 +153,13 @@ static inline struct vm *device_steps(struct device *device) {
     return atomic_load_explicit(&device->paging.steps, memory_order_acquire);
 }
 static inline struct vm *device_engine(struct device *device) {
-    return device_vm(device) ? device_vm(device) : device_steps(device);
+    return device_pages(device) ? device_pages(device) : device_steps(device);
 }
 
 /* By index; NULL too where the device is not in use or nothing is recorded. */
-static inline struct vm *device_vm_at(unsigned index) {
+static inline struct vm *device_pages_at(unsigned index) {
     struct device *device = recording_is_on() ? device_if_ready(index) : NULL;
-    return device ? device_vm(device) : NULL;
+    return device ? device_pages(device) : NULL;
 }
 static inline struct vm *device_steps_at(unsigned index) {
     struct device *device = recording_is_on() ? device_if_ready(index) : NULL;

@@ -36,7 +36,7 @@ static uint32_t refusal_cause(const struct vramgc_refusal *refusal, uint64_t wan
 
 /* Bytes that this process holds without need. */
 static uint64_t idle_here(struct device *device) {
-    uint64_t idle = device_vm(device) ? 0 : figure_get(&device->out->stats.idle_bytes.current);
+    uint64_t idle = device_pages(device) ? 0 : figure_get(&device->out->stats.idle_bytes.current);
     return idle + device_idle_page_bytes(device) +
            __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);
 }
@@ -53,7 +53,7 @@ static void ask_what_is_free(struct device *device) {
 /* Mode compact answers as the card would have without us: there PyTorch's cache holds memory, for
  * which nothing is idle here (serve/capacity.h). */
 static void note_as_seen(struct device *device) {
-    struct vm *vm = device_vm(device);
+    struct vm *vm = device_pages(device);
     if (!vm)
         return;
     thread_state.oom.seen_free_bytes = vm_free_as_reserved(vm, MEMINFO_KNOWN);
@@ -65,7 +65,7 @@ static void note_as_seen(struct device *device) {
 static void tell_as_seen(struct vramgc_refusal *refusal) {
     const struct thread_oom *oom = &thread_state.oom;
     struct device *device = device_if_ready(refusal->device);
-    if (refusal->cause != VRAMGC_CAUSE_DRIVER || !device || !device_vm(device))
+    if (refusal->cause != VRAMGC_CAUSE_DRIVER || !device || !device_pages(device))
         return;
     refusal->free_bytes = oom->seen_free_bytes;
     refusal->idle_bytes = oom->seen_idle_bytes;
@@ -366,7 +366,7 @@ void oom_at_page(uint64_t bytes) {
         return;
     oom_page_asked(device);
     struct vramgc_refusal refusal = describe_refusal(device, ID_cuMemCreate, bytes);
-    if (!device_vm(device)) {
+    if (!device_pages(device)) {
         refusal.free_bytes += thread_state.unmapped_handle_bytes;
         refusal.held_bytes = minus_u64(refusal.held_bytes, thread_state.unmapped_handle_bytes);
     }

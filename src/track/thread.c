@@ -38,7 +38,7 @@ void thread_segment_freed(struct device *device) {
         !thread->since_block.recorded)
         recorder_note(device, VRAMGC_NOTE_EMPTIED, 0);
     thread->since_block.recorded = true;
-    if (!device_vm(device))
+    if (!device_pages(device))
         return;
     /* As who has seen the error does: nothing went on. */
     thread->oom.told.sequence = 0;
