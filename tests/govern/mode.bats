@@ -230,7 +230,7 @@ weights_make_room='cuda_malloc x 1MiB; synchronize; alloc a 300MiB; fill a 1; al
         [ "$held" -gt 500000000 ]
         [ "$held" -le 805306368 ] # what the device has without its context
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' ') == *'
- of it: aimdo.so 7'?*' MiB '* ]]
+ of it: DynamicVRAM, aimdo.so 7'?*' MiB '* ]]
     done
 }
 
