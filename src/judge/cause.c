@@ -100,6 +100,35 @@ static bool growth_explains(const struct oom *oom) {
     return oom->growth.grows && grown >= oom->lacking_bytes;
 }
 
+bool oom_asked_in(const struct oom *oom, const char *phase) {
+    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
+    return site && strcmp(site->phase, phase) == 0;
+}
+
+/* The states come at the first step, one after another; other tensors of the step's at each. What
+ * there was before does not count. */
+static bool optimizer_fills(const struct oom *oom) {
+    const struct vramgc_owners *owners = &oom->device->owners_at_oom;
+    uint64_t states = 0, before = live_before(oom->record, oom->device, oom->refusal);
+    for (uint64_t i = 0; i < owners->count; i++)
+        if (strcmp(oom->record->file->sites[owners->list[i].site].phase, "optimizer") == 0)
+            states += owners->list[i].bytes;
+    return oom_asked_in(oom, "optimizer") && states >= oom->refusal->request_bytes &&
+           before + states <= oom->refusal->allocated_bytes + oom->refusal->request_bytes;
+}
+
+/* Of a load that was not done: what its files have more, else as much again; not one request. */
+static uint64_t wanted_bytes(const struct oom *oom) {
+    uint64_t weights = oom->record->file->weights_bytes, loaded = oom->load.bytes;
+    uint64_t rest = weights > loaded ? weights - loaded : loaded;
+    return oom->load.site ? max_u64(rest, oom->lacking_bytes) : oom->lacking_bytes;
+}
+
+static bool more_was_to_come(const struct oom *oom) {
+    const struct vramgc_refusal *r = oom->refusal;
+    return oom->optimizer || (oom->load.site && r->free_bytes + r->idle_bytes < wanted_bytes(oom));
+}
+
 /* These lead to a cause, beside what the library saw. */
 enum sight {
     OVERSIZE = 1 << 0,   /* the request is larger than the card */
@@ -111,6 +140,7 @@ enum sight {
     OF_POOL = 1 << 5,    /* the driver's pool was asked */
     BY_PROCESS = 1 << 6, /* without other processes, or code, it would have fitted: who has more */
     BY_CODE = 1 << 7,
+    UNDER_WAY = 1 << 8, /* a load, or an optimizer's step: what the request lacked says little */
 };
 
 const struct cause_row cause_rows[] = {
@@ -119,6 +149,7 @@ const struct cause_row cause_rows[] = {
     {{OOM, OVERSIZE, 0}, VRAMGC_CAUSE_TOO_LARGE},
     {{LIMIT, 0, 0}, VRAMGC_CAUSE_LIMIT},
     {{DRIVER, 0, 0}, VRAMGC_CAUSE_DRIVER},
+    {{OOM, UNDER_WAY, HELD_BACK | BY_PROCESS | BY_CODE}, VRAMGC_CAUSE_FULL},
     {{OOM, GROWN, 0}, VRAMGC_CAUSE_GROWTH},
     {{OOM & ~FRAGMENTED, PILED, 0}, VRAMGC_CAUSE_GROWTH},
     {{OOM, KEPT, 0}, VRAMGC_CAUSE_PRIVATE},
@@ -142,7 +173,7 @@ const struct cause_names cause_names[VRAMGC_CAUSES] = {
  * more. comfy-aimdo drops what weights it can before anything is refused. */
 static enum sight by_whom(const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
-    uint64_t least = max_u64(oom->lacking_bytes, sum->total_bytes / CAUSE_SHARE);
+    uint64_t least = max_u64(wanted_bytes(oom), sum->total_bytes / CAUSE_SHARE);
     uint64_t processes = oom_others_bytes(sum);
     uint64_t code = oom->of_aimdo ? 0 : sum->code_bytes;
     if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
@@ -164,6 +195,7 @@ static enum vramgc_cause find_cause(const struct oom *oom) {
     fact_if(&facts, oom->pile && !oom->stayed_bytes, PILED);
     fact_if(&facts, of_private_pool(oom), KEPT);
     fact_if(&facts, of_pool(oom), OF_POOL);
+    fact_if(&facts, more_was_to_come(oom), UNDER_WAY);
     fact_if(&facts, true, by_whom(oom));
     while (!facts_fit(&facts, &row->when, ""))
         row++;
@@ -296,7 +328,10 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
         minus_u64(refusal->request_bytes,
                   refusal->free_bytes + refusal->idle_bytes + refusal->step_bytes);
     oom.stayed_bytes = stayed_bytes(&oom);
-    oom.pile = growers_pile(record->file, oom.device, refusal);
+    oom.row = growers_row(record->file, oom.device, refusal);
+    oom.pile =
+        oom.row && oom.row->bytes > oom.device->owners_at_oom.live_bytes / 2 ? oom.row : NULL;
+    oom.optimizer = optimizer_fills(&oom);
     oom.load = load_at(record, oom.device, refusal, &oom.earlier_bytes);
     if (oom.earlier_bytes < max_u64(oom.lacking_bytes, oom.sum.total_bytes / CAUSE_SHARE))
         oom.earlier_bytes = 0;
@@ -314,7 +349,8 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
 static bool worked_after(const struct oom *oom) {
     const struct stats_file *record = oom->record;
     uint64_t then_ns = oom->refusal->time_ns;
-    bool worked = oom->device->floors.turns > oom->refusal->turns;
+    bool worked = oom->cause != VRAMGC_CAUSE_HOST && /* which knows no turns */
+                  oom->device->floors.turns > oom->refusal->turns;
     if (record->refusal_count > 0)
         worked = worked || record->refusals[record->refusal_count - 1]->time_ns > then_ns;
     if (record->job_count > 0)

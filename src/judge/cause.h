@@ -46,18 +46,23 @@ struct oom {
     uint64_t lacking_bytes; /* of the request, beside what was free and idle */
     uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
     uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
-    const struct vramgc_owner *pile; /* see growers_pile; NULL: none */
+    const struct vramgc_owner *row;  /* see growers_row; NULL: none */
+    const struct vramgc_owner *pile; /* that row, where it is most of what is live */
     struct oom_part load;            /* see load_at */
     uint64_t earlier_bytes;          /* of the loader, from before: enough, else 0 */
     struct oom_part failed; /* of a try that had failed just before, still live, and enough */
     struct oom_part left;   /* more at rest after the job of the error than before it: whose most */
     bool retried;           /* that try asked as much in the same function */
+    bool optimizer;         /* it was making tensors as large as the weights */
     bool of_aimdo;          /* most of what other code held was comfy-aimdo's: DynamicVRAM */
     bool of_context;        /* there was no room for the device's context */
     bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
 };
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
+
+/* The function that asked is part of that phase. */
+bool oom_asked_in(const struct oom *oom, const char *phase);
 
 /* The program did something after the error. */
 bool oom_program_went_on(const struct oom *oom);

@@ -84,6 +84,21 @@ static void add_largest_process(struct facts *facts, const struct oom *oom) {
     else
         text_format(&text, "%s, pid %lu", neighbour->name, neighbour->pid);
     fact_word(facts, "process", words);
+    if (oom->sum.neighbour_count && !*neighbour->name)
+        fact_word(facts, "nameless", words);
+}
+
+static void add_children(struct facts *facts, const struct oom *oom) {
+    uint64_t count = 0, bytes = 0;
+    for (uint64_t i = 0; i < oom->sum.neighbour_count; i++) {
+        bool child = oom->device->neighbours.list[i].started_here == 1;
+        count += child;
+        bytes += child ? oom->sum.neighbour_bytes[i] : 0;
+    }
+    if (count < 2)
+        return;
+    fact_count(facts, "children", count);
+    fact_bytes(facts, "their part", bytes);
 }
 
 static void add_neighbours(struct facts *facts, const struct oom *oom) {
@@ -91,10 +106,14 @@ static void add_neighbours(struct facts *facts, const struct oom *oom) {
     bool known = oom->sum.neighbour_count > 0;
     fact_if(facts, oom->of_context && !known, NO_CONTEXT);
     fact_if(facts, known && oom->device->neighbours.list[0].started_here == 1, CHILD);
-    fact_if(facts, oom->sum.neighbour_count > 1 && oom->sum.neighbour_bytes[0] < oom->lacking_bytes,
+    fact_if(facts,
+            oom->sum.neighbour_count > 1 &&
+                oom->sum.neighbour_bytes[0] <
+                    max_u64(oom->lacking_bytes, oom_others_bytes(&oom->sum) / 2),
             SEVERAL);
     fact_if(facts, known && strstr(oom->device->neighbours.list[0].name, "ollama"), OLLAMA);
     add_largest_process(facts, oom);
+    add_children(facts, oom);
     fact_bytes(facts, "others", oom_others_bytes(&oom->sum));
     fact_word(facts, "its part", parts.figures[parts.process].text);
     fact_word(facts, "code", parts.figures[parts.code].text);
@@ -116,11 +135,6 @@ static void add_other_card(struct facts *facts, const struct oom *oom) {
 
 /* ---- who asked, and what its web UI can ---- */
 
-static bool asked_in(const struct oom *oom, const char *phase) {
-    const struct vramgc_site *site = who_asked(oom->record->file, oom->refusal);
-    return site && strcmp(site->phase, phase) == 0;
-}
-
 /* The transformers library moves its models by functions of its own, by which they are known. A
  * move by others does not tell of which model it is. */
 static bool moves_encoder(const struct vramgc_site *site) {
@@ -135,9 +149,9 @@ static bool moves_encoder(const struct vramgc_site *site) {
 static void add_text_encoder(struct facts *facts, const struct oom *oom) {
     const struct vramgc_file *file = oom->record->file;
     const struct vramgc_owners *owners = &oom->device->owners_at_oom;
-    const char *work = asked_in(oom, "denoise") ? "denoising"
-                       : asked_in(oom, "VAE")   ? "the VAE"
-                                                : NULL;
+    const char *work = oom_asked_in(oom, "denoise") ? "denoising"
+                       : oom_asked_in(oom, "VAE")   ? "the VAE"
+                                                    : NULL;
     uint64_t bytes = 0;
     for (uint64_t i = 0; work && oom->of_pytorch && i < owners->count; i++)
         if (moves_encoder(&file->sites[owners->list[i].site]))
@@ -151,6 +165,55 @@ static void add_text_encoder(struct facts *facts, const struct oom *oom) {
 /* By a name as attention has it everywhere: CrossAttention.forward, attn_processor.__call__. */
 static bool attends(const struct vramgc_site *site) {
     return strcasestr(site->function, "attention") || strcasestr(site->function, "attn");
+}
+
+/* The scores for all of an image are as large as nothing else: they are wanted, or live. */
+static void add_attention(struct facts *facts, const struct oom *oom) {
+    const struct vramgc_file *file = oom->record->file;
+    const struct vramgc_site *site = who_asked(file, oom->refusal);
+    const struct vramgc_owner *owner = oom->device->owners_at_oom.list;
+    uint64_t large = oom->refusal->total_bytes / 4;
+    if (site && oom->refusal->request_bytes >= large && attends(site))
+        fact_word(facts, "attention", who_short_name(site).text);
+    for (uint64_t i = 0; i < oom->device->owners_at_oom.count; i++, owner++) {
+        site = &file->sites[owner->site];
+        if (!owner->blocks || owner->bytes / owner->blocks < large || !attends(site))
+            continue;
+        fact_word(facts, "attention", who_short_name(site).text);
+        fact_bytes(facts, "scores", owner->bytes);
+    }
+}
+
+/* A program that looks for the batch that fits asks for less each time, and then goes on. */
+static void add_search(struct facts *facts, const struct oom *oom) {
+    enum { LEAST_TRIES = 3 };
+    const struct vramgc_refusal *r = oom->refusal;
+    uint64_t tries = 0, first = 0, latest = UINT64_MAX;
+    for (size_t i = 0; i < oom->record->refusal_count; i++) {
+        const struct vramgc_refusal *other = oom->record->refusals[i];
+        if (other->device != r->device || other->site != r->site || !is_told_with(oom, other))
+            continue;
+        if (other->request_bytes > latest)
+            return;
+        latest = other->request_bytes;
+        first = tries++ ? first : latest;
+    }
+    if (tries < LEAST_TRIES || latest > first / 4 * 3 || !oom_program_went_on(oom) || !r->site)
+        return;
+    fact_word(facts, "searcher", who_short_name(who_asked(oom->record->file, r)).text);
+    fact_count(facts, "tries", tries);
+}
+
+/* Of a function that is no part of an image's work: it does as much with each of a model's parts.
+ */
+static void add_row(struct facts *facts, const struct oom *oom) {
+    const struct vramgc_owner *row = oom->row;
+    const struct vramgc_site *site = row ? &oom->record->file->sites[row->site] : NULL;
+    if (!row || *site->phase)
+        return;
+    fact_if(facts, true, LOADS);
+    fact_word(facts, "maker", who_short_name(site).text);
+    fact_count(facts, "so many", row->blocks);
 }
 
 /* Many pieces that stay, and then a request for as much as all of them: torch.cat(). */
@@ -312,7 +375,10 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "pin less", words);
     add_rows(facts, oom);
     add_neighbours(facts, oom);
+    add_attention(facts, oom);
+    add_search(facts, oom);
     add_joiner(facts, oom);
+    add_row(facts, oom);
     add_jobs_before(facts, oom);
     add_part(facts, "loader", "loaded", &oom->load);
     add_part(facts, "failer", "failed", &oom->failed);

@@ -45,7 +45,7 @@ enum fact {
     CHILD = 1 << 17,      /* the largest other process was started by the program */
     SEVERAL = 1 << 18,    /* what it has would not have been enough */
     OLLAMA = 1 << 19,
-    LOADS = 1 << 20,       /* a model was being brought to the card */
+    LOADS = 1 << 20,       /* a model was being brought to the card, or more of the like */
     GROWS = 1 << 21,       /* it is no load: live memory does, or gradients are recorded */
     IN_PIECES = 1 << 22,   /* free and idle memory would have sufficed */
     AIMDO = 1 << 23,       /* ComfyUI's DynamicVRAM has weights there, which it drops by itself */

@@ -107,16 +107,16 @@ bool growers_load(const struct vramgc_file *file, const struct vramgc_device *de
 /* So many are a row of tensors that stay. */
 enum { PIECES = 8 };
 
-const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
-                                        const struct vramgc_device *device,
-                                        const struct vramgc_refusal *refusal) {
+const struct vramgc_owner *growers_row(const struct vramgc_file *file,
+                                       const struct vramgc_device *device,
+                                       const struct vramgc_refusal *refusal) {
     enum { ROUNDING = 16 };         /* a segment is rounded up to 2 MiB */
     enum { LEAST_BYTES = 2 << 20 }; /* the sizes of smaller ones are not known */
     const struct vramgc_owners *owners = &device->owners_at_oom;
-    const struct vramgc_owner *owner = owners->list;
-    if (!owners->count || refusal->request_bytes < LEAST_BYTES ||
-        refusal->site != owner->site + 1 || owner->blocks < PIECES ||
-        owner->bytes <= owners->live_bytes / 2 ||
+    const struct vramgc_owner *owner = owners->list, *end = owner + owners->count;
+    while (owner < end && owner->site + 1 != refusal->site)
+        owner++;
+    if (owner == end || refusal->request_bytes < LEAST_BYTES || owner->blocks < PIECES ||
         loader_of(file, &device->calls_at_oom, &file->sites[owner->site]))
         return NULL;
     uint64_t mean = owner->bytes / owner->blocks, wanted = refusal->request_bytes;

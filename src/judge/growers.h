@@ -47,11 +47,11 @@ void growth_say(struct text *text, const struct vramgc_file *file,
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                   uint64_t grown_bytes, bool loras);
 
-/* Who asked has most of what was live then, in tensors as large as the one that was refused: a loop
- * that keeps each. A model's weights are of many sizes. NULL: nobody. */
-const struct vramgc_owner *growers_pile(const struct vramgc_file *file,
-                                        const struct vramgc_device *device,
-                                        const struct vramgc_refusal *refusal);
+/* Who asked has a row of tensors as large as the one that was refused: a loop that keeps each. A
+ * model's weights are of many sizes. NULL: nobody. */
+const struct vramgc_owner *growers_row(const struct vramgc_file *file,
+                                       const struct vramgc_device *device,
+                                       const struct vramgc_refusal *refusal);
 
 /* One function's bytes; site NULL: nobody's. */
 struct oom_part {

@@ -78,7 +78,8 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
     if (site && !oom->of_context)
         text_format(text, " by %s", who_name(site).text);
     if (r->total_bytes && !oom->of_context)
-        text_format(text, ", %s free", show_bytes(r->free_bytes).text);
+        text_format(text, ", %s%s free", show_bytes(r->free_bytes).text,
+                    r->cause == VRAMGC_CAUSE_HOST ? " of RAM" : "");
     if (oom->record->file->device_count > 1 && oom->cause != VRAMGC_CAUSE_HOST)
         text_format(text, " on GPU %u", r->device);
     text_add(text, tally_all_went_on(tally)
@@ -165,7 +166,8 @@ static void explain_oom(struct verdict *verdict, const struct tally *tally, stru
     say_oom(verdict, &what, tally, &oom);
     cause_say_sum(&sum, &oom);
     sentences_say(&cause, SAY_WHY, &facts);
-    say_other_causes(&cause, &causes, &oom, tally_ooms(tally));
+    if (!fact_text(&facts, "searcher", strlen("searcher")))
+        say_other_causes(&cause, &causes, &oom, tally_ooms(tally));
     if (!tally_all_went_on(tally)) {
         verdict->oom = oom.cause;
     } else if (any_grows(tally)) {

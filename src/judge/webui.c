@@ -9,17 +9,20 @@
 #include "judge/webuis.def"
 
 static const char retry[] = "try again behind `except`, not in it";
+static const char pins_less[] = "DataLoader: pin_memory=False";
 
 static const struct webui script = {
     .offload = {"diffusers: enable_model_cpu_offload()"},
     .tiles = "diffusers: vae.enable_tiling()",
     .retry = retry,
+    .pins_less = pins_less,
     .collects = "Its own torch.cuda.empty_cache() can go.",
     .keeps = "diffusers keeps them with pipe.to(\"cuda\"), without enable_model_cpu_offload().",
 };
 
 /* No model may leave the card at work. */
-static const struct webui training = {.tiles = "diffusers: vae.enable_tiling()", .retry = retry};
+static const struct webui training = {
+    .tiles = "diffusers: vae.enable_tiling()", .retry = retry, .pins_less = pins_less};
 
 /* The first that fits: that of kohya, musubi-tuner, OneTrainer, diffusers' examples. SD.Next and
  * A1111 have a folder of the same name. */
@@ -40,10 +43,12 @@ static const struct {
     {"stable-diffusion-webui", "modules/", &a1111},
 };
 
-static bool has_folder(const struct vramgc_file *file, const char *folder) {
+/* A function of a file in that folder, or of that phase, took memory; either may be NULL. */
+static bool has_site(const struct vramgc_file *file, const char *folder, const char *phase) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
-    for (uint64_t i = 0; i < count; i++)
-        if (strncmp(file->sites[i].file, folder, strlen(folder)) == 0)
+    for (const struct vramgc_site *site = file->sites; site < file->sites + count; site++)
+        if ((folder && strncmp(site->file, folder, strlen(folder)) == 0) ||
+            (phase && strcmp(site->phase, phase) == 0))
             return true;
     return false;
 }
@@ -54,9 +59,9 @@ const struct webui *webui_of(const struct vramgc_file *file) {
         if (program_has_word(file, signs[i].word))
             return signs[i].webui;
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
-        if (signs[i].folder && has_folder(file, signs[i].folder))
+        if (has_site(file, signs[i].folder, NULL))
             return signs[i].webui;
-    return &script;
+    return has_site(file, NULL, "optimizer") ? &training : &script;
 }
 
 /* An option is the last word of what names it. */

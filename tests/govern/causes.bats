@@ -302,7 +302,7 @@ TEXT
     for version in $versions; do
         for mode in flush compact; do
             VRAMGC_MODE=$mode drive "$version" "$begin alloc g 500MiB; free g; capture_end; stream 0; alloc x 300MiB; _exit 0" --mem 1GiB
-            tells private_pool 'CUDA graphs keep 500 MiB that nothing else can use.' 'Capture fewer sizes, or turn CUDA graphs off'
+            tells private_pool 'CUDA graphs keep 500 MiB that nothing else can use.' 'Capture fewer sizes, have all sizes share a pool'
             VRAMGC_MODE=$mode drive "$version" "$begin alloc g 8MiB; capture_end; stream 0; alloc x 800MiB; _exit 0" --mem 1GiB
             tells full 'The card is too small' 'Make image or batch smaller'
             [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *"CUDA graphs"* ]]

@@ -367,6 +367,13 @@ class WholePyTorch(unittest.TestCase):
                 run = Run("backward.py", sim=("--mem", "2GiB"), VRAMGC_MODE=mode, REPORT_COMMAND=str(ROOT / "build/vramgc"))
                 self.check(run, ["backward"])
 
+    def test_the_first_step_of_an_optimizer_is_no_growth(self):
+        for mode in "flush", "compact":
+            for card in "1250MiB", "1400MiB":
+                with self.subTest(mode, card=card):
+                    run = Run("first_step.py", sim=("--mem", card), VRAMGC_MODE=mode, REPORT_COMMAND=str(ROOT / "build/vramgc"))
+                    self.check(run, ["first step"])
+
     def test_models_that_are_moved_without_need_are_told(self):
         settings = {
             "VRAMGC_TEST_REST": "20ms",

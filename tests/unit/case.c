@@ -119,6 +119,12 @@ static void pile_up(struct program *program, const char *blocks) {
     latest(program)->site = 1;
 }
 
+/* So many, and much else is live. */
+static void make_row(struct program *program, const char *blocks) {
+    pile_up(program, blocks);
+    card(program)->owners_at_oom.live_bytes = 7900 * MIB;
+}
+
 /* FUNCTION:MiB: it asked, and has so much; FUNCTION:MiB:callee: a function that it called did. */
 static void load_by(struct program *program, const char *value) {
     struct vramgc_file *file = program->file;
@@ -143,6 +149,20 @@ static void name_other_site(struct program *program, const char *function) {
     struct vramgc_site *site = &program->file->sites[1];
     text_copy(site->function, sizeof site->function, function);
     text_copy(site->file, sizeof site->file, "k/vae.py");
+}
+
+/* MiB: so large is one tensor of attention's. */
+static void attend(struct program *program, const char *value) {
+    name_other_site(program, "attn_processor.__call__");
+    give_to(program, value);
+    card(program)->owners_at_oom.list[0].blocks = 1;
+}
+
+/* MiB: so much of the optimizer's, which asked. */
+static void make_states(struct program *program, const char *value) {
+    set_phase(program, "optimizer");
+    give_to(program, value);
+    card(program)->owners_at_oom.list[0].site = 0;
 }
 
 /* MiB: of the function that the refusal before was of; :same: the latest is of it, too; :VAE: it
@@ -362,6 +382,7 @@ static const struct {
     {"killed", kill_program},  {"lack", set_lack},         {"mode", set_mode},
     {"command", set_command},  {"conf", set_conf},         {"torch", set_torch},
     {"whatif", set_whatif},    {"reported", set_reported}, {"owner", own_at_peak},
+    {"row", make_row},         {"attends", attend},        {"states", make_states},
 };
 
 static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};
@@ -399,6 +420,8 @@ static bool set_alone(struct program *program, const char *word) {
         strcpy(program->file->alloc_conf_why, "the environment's choice");
     else if (strcmp(word, "looked") == 0)
         program->file->host.latest.time_ns = 50 * SECOND_NS;
+    else if (strcmp(word, "fine") == 0)
+        program->record.code = 0;
     else if (strcmp(word, "stopped") == 0)
         program->file->stop_asked = 1;
     else if (strcmp(word, "recorded") == 0)

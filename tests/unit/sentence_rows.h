@@ -25,6 +25,11 @@ struct row {
 #define MOVED                                                                                      \
     "In each of 3 jobs the program moved models to the card and back to RAM, without need: with "  \
     "all of them there 6.8 GiB would have been live."
+#define OPTIMIZER                                                                                  \
+    "The optimizer that sample (sampling.py:12) calls was making tensors as large as the weights " \
+    "that are trained: AdamW two of each at the first step, which stay, and one more at every "    \
+    "step."
+#define SEARCH    "full request=900 phase=train.step full request=600 phase=train.step"
 #define IDLE_SAID "PyTorch kept much idle memory: 7.7 GiB for 3.9 GiB of tensors."
 #define ELSEWHERE "CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES=1"
 #define WARNING   "PyTorch's warning \"mapping failed with OOM\" "
@@ -103,10 +108,12 @@ static const struct row todos[] = {
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors. Until then `vramgc "
      "run --lowvram` has the pool give back at once what it can; no model is moved to RAM."},
     {"full live=6000 kept=900 graphs",
-     "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or "
+     "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "
+     "CUDA graphs off (torch.compile: not in mode reduce-overhead or "
      "max-autotune)."},
     {"full live=6000 kept=900 graphs unproven",
-     "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in mode reduce-overhead or "
+     "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "
+     "CUDA graphs off (torch.compile: not in mode reduce-overhead or "
      "max-autotune)."},
     {"full live=6000 kept=900", "Delete the pool when its work is done."},
     {"full live=6000 kept=900 asked=flush",
@@ -131,8 +138,10 @@ static const struct row todos[] = {
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"fragmented asked=flush",
      "Run with --mode compact: memory then lies only behind live tensors."},
-    {"fragmented graphs", "Capture fewer sizes, or turn CUDA graphs off (torch.compile: not in "
-                          "mode reduce-overhead or max-autotune)."},
+    {"fragmented graphs",
+     "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "
+     "CUDA graphs off (torch.compile: not in "
+     "mode reduce-overhead or max-autotune)."},
     {"fragmented lowvram=1 conf=expandable",
      "Try again: idle memory goes back at rest. Else make the batch smaller."},
     {"fragmented lowvram=1", "Set PYTORCH_ALLOC_CONF=expandable_segments:True."},
@@ -199,7 +208,8 @@ static const struct row todos[] = {
      "tiles "
      "from the start (Forge: Never OOM, for VAE)."},
     {"driver free=3000 looked ram-total=32000 ram-left=500",
-     "RAM is nearly full, and the driver needs some of it for each request. Lock less RAM, end "
+     "RAM is nearly full, and the driver needs some of it for each request. Lock less RAM "
+     "(DataLoader: pin_memory=False), end "
      "other "
      "programs, or raise the container's limit."},
     {"driver free=3000 looked ram-total=32000 ram-left=5000",
@@ -225,9 +235,33 @@ static const struct row todos[] = {
      "Move each of the 42 to RAM (.cpu()) as it comes, and join them there. Or make image or batch "
      "smaller."},
     {"full pile=7:together", SMALLER},
-    {"full phase=optimizer",
+    {"full states=1000",
      "Train fewer weights (LoRA) than sample (sampling.py:12) does, or use an optimizer with small "
-     "states, such as AdamW8bit (bitsandbytes) or Adafactor."},
+     "states, such as AdamW8bit (bitsandbytes) or Adafactor; with foreach=False a step needs "
+     "less."},
+    {"full states=1000 mode=compact spill=100",
+     "Train fewer weights (LoRA) than sample (sampling.py:12) does, or use an optimizer with small "
+     "states, such as AdamW8bit (bitsandbytes) or Adafactor; with foreach=False a step needs "
+     "less."},
+    {"fragmented request=980 asked=flush",
+     "Run with --mode compact: memory then lies only behind live tensors. That leaves 20.0 MiB to "
+     "spare: make image or batch smaller, too."},
+    {"full held=7000 live=6900 process=a:400:child process=b:300:child",
+     "Have the program start fewer of these, or have them give their memory back."},
+    {"full held=5000 live=4900 process=:2000",
+     "Stop it (pid 701, name unknown), or have it give its memory back. Is there no such process? "
+     "Then it is another container's, or it died: `sudo fuser -v /dev/nvidia*` tells who uses the "
+     "card. What a dead one holds goes with a reboot."},
+    {"full request=400 row=9 mode=compact",
+     "Have sample (sampling.py:12) move each to RAM (.cpu()) as it comes, or work in RAM "
+     "altogether. Or put less on the card before."},
+    {"full attends=3000",
+     "Have attn_processor.__call__ (vae.py:12) use a fast kernel (xformers, flash, or PyTorch's "
+     "own: half precision, and no mask), or work in slices (diffusers: "
+     "enable_attention_slicing()). Else make image or batch smaller."},
+    {SEARCH " full request=300 phase=train.step fine",
+     "Nothing has to be done: what fits was found. To begin with it saves train.step "
+     "(sampling.py:12) the tries."},
     {"full request=2100 phase=Attention.forward",
      "Have Attention.forward (sampling.py:12) use a fast kernel (xformers, flash, or PyTorch's "
      "own: half precision, and no mask), or work in slices (diffusers: "
@@ -308,12 +342,14 @@ static const struct row todos[] = {
     {"full limited=700 headroom=700",
      "Lower VRAMGC_HEADROOM (`vramgc set PID headroom=SIZE` while the program runs, 0 ends it), or "
      "make image or batch smaller."},
-    {"host", "Lock less RAM, end other programs, or raise `ulimit -l` and the container's limit."},
+    {"host", "Lock less RAM (DataLoader: pin_memory=False), end other programs, or raise `ulimit "
+             "-l` and the container's limit."},
     {"host command=ComfyUI/main.py",
      "Lock less RAM (--disable-pinned-memory), end other programs, or "
      "raise `ulimit -l` and the container's limit."},
     {"host command=ComfyUI/main.py+--disable-pinned-memory",
-     "Lock less RAM, end other programs, or raise `ulimit -l` and the container's limit."},
+     "Lock less RAM, end other programs, or raise `ulimit -l` and "
+     "the container's limit."},
     {"limit", "Take that limit out (torch.cuda.set_per_process_memory_fraction)."},
     {"limit command=sdnext/webui.py", "Take that limit out (Memory limit)."},
     {"full grows=100", KEPT " Until then start the program anew now and then."},
@@ -368,7 +404,8 @@ static const struct row todos[] = {
     {"host-grows=100", "Do you keep results or previews in a list? Write them to disk. Is a model "
                        "loaded anew for each job? Delete the one before."},
     {"job-grows=36", "Do you keep results in a list? Write each to disk as it comes."},
-    {"host-grows=100:pinned", "Lock less RAM, or find what keeps it."},
+    {"host-grows=100:pinned",
+     "Lock less RAM (DataLoader: pin_memory=False), or find what keeps it."},
     {"host-grows=100:pinned command=ComfyUI/main.py",
      "Lock less RAM (--disable-pinned-memory), or find what keeps it."},
     {"host-grows=100 grows=100",

@@ -83,7 +83,7 @@ static void what_a_script_is_told(void **state) {
     started_as("python job.py");
     assert_string_equal(webui_offload(file), "diffusers: enable_model_cpu_offload()");
     assert_null(strstr(webui_of(file)->collects, "web UI"));
-    assert_string_equal(pins_less(), "Lock less RAM");
+    assert_string_equal(pins_less(), "Lock less RAM (DataLoader: pin_memory=False)");
     assert_null(webui_of(file)->no_pool);
     assert_null(webui_of(file)->limit);
     started_as("/home/ann/sdnext/venv/bin/python launch.py");
@@ -121,7 +121,7 @@ static void what_is_given_already(void **state) {
     assert_null(webui_offload(file));
     started_as("python my_ui.py --novram --disable-pinned-memory");
     assert_null(webui_offload(file));
-    assert_string_equal(pins_less(), "Lock less RAM");
+    assert_string_equal(pins_less(), "Lock less RAM (DataLoader: pin_memory=False)");
     started_as("python /opt/ComfyUI/main.py --disable-pinned-memory");
     assert_string_equal(pins_less(), "Lock less RAM");
     started_as("python /opt/ComfyUI/main.py --novram");
