@@ -14,35 +14,6 @@
 #define FINE                                                                                       \
     "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of tensors, hardly more than "     \
     "needed."
-static const struct row whats[] = {
-    {"", FINE},
-    {"live-peak=4000", "No allocation failed: 7.7 GiB held at the peak for 3.9 GiB of tensors."},
-    {"two-cards live-peak=4000",
-     "No allocation failed: 7.7 GiB held at the peak on GPU 0 for 3.9 GiB of tensors."},
-    {"others-held=2000",
-     "No allocation failed: 7.7 GiB held at the peak; PyTorch held up to 7.7 GiB "
-     "for 7.7 GiB of live memory, other libraries up to 2.0 GiB."},
-    {"no-cache", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator."},
-    {"no-cache stopped", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator: "
-                         "it was stopped, perhaps before it took any."},
-    {"no-cache others-held=6000 library=libc10_cuda.so",
-     "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB at "
-     "most, was a request of its own to the driver."},
-    {"no-cache reserved-peak=100", "No allocation failed."},
-    {"killed=SEGV live-peak=4000",
-     "CRASHED at 1:40.000: SIGSEGV. No allocation had failed: 7.7 GiB "
-     "held at the peak for 3.9 GiB of tensors."},
-    {"grows=100", "Memory grows: +2.8 GiB, to 4.8 GiB. " FINE},
-    {"job-grows=36", "Host memory grows: +36.0 MiB a round of work on the card, 58 rounds. " FINE},
-    {"job-grows=36:load", FINE},
-    {"job-grows=1", FINE},
-    {"job-grows=36 jobs=500:0", "Host memory grows: +36.0 MiB a round of work on the card, 58 "
-                                "rounds. " FINE},
-    {"job-grows=36 moves=9:100", FINE},
-    {"host-grows=100:pinned",
-     "Host memory grows: +100 MiB a job, 29 jobs. It is page-locked. " FINE},
-};
-
 static const struct row whys[] = {
     {"full request=300 pile=20", "Tensors fill the card, and grow by 300 MiB at a time: 20 of "
                                  "these are live, all of sample (sampling.py:12)."},
