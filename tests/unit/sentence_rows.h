@@ -25,6 +25,9 @@ struct row {
 #define MOVED                                                                                      \
     "In each of 3 jobs the program moved models to the card and back to RAM, without need: with "  \
     "all of them there 6.8 GiB would have been live."
+#define FINE                                                                                       \
+    "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of tensors, hardly more than "     \
+    "needed."
 #define OPTIMIZER                                                                                  \
     "The optimizer that sample (sampling.py:12) calls was making tensors as large as the weights " \
     "that are trained: AdamW two of each at the first step, which stay, and one more at every "    \

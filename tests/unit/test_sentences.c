@@ -11,9 +11,6 @@
 
 #include <string.h>
 
-#define FINE                                                                                       \
-    "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of tensors, hardly more than "     \
-    "needed."
 static const struct row whys[] = {
     {"full request=300 pile=20", "Tensors fill the card, and grow by 300 MiB at a time: 20 of "
                                  "these are live, all of sample (sampling.py:12)."},
