@@ -38,6 +38,8 @@ static const struct {
     {"/automatic/", NULL, &sdnext},
     {"forge", "backend/", &forge},
     {"--disable-smart-memory", NULL, &comfyui_not_smart},
+    {"--highvram", NULL, &comfyui_high},
+    {"--gpu-only", NULL, &comfyui_high},
     {"comfyui", "comfy/", &comfyui},
     {"invokeai", NULL, &invokeai},
     {"stable-diffusion-webui", "modules/", &a1111},

@@ -219,14 +219,16 @@ static void list_actions(FILE *out, const struct stats_file *record,
     for (size_t i = 0; i < record->action_count; i++)
         small += !all && is_small_reclaim(record->actions[i]);
     size_t first = first_listed(record->action_count - small, style);
-    if (record->action_count == 0)
-        return;
     bool observed = stats_file_mode(record->file) == MODE_OBSERVE;
-    summary_line(out, "\n%-19s %-3s %-8s %-9s %9s", observed ? "WOULD RETURN at" : "RETURNED at",
-                 "gpu", "by", "why", observed ? "memory" : "gave back   in all     left     took");
+    bool listed = record->action_count > small;
+    if (listed)
+        summary_line(out, "\n%-19s %-3s %-8s %-9s %9s",
+                     observed ? "WOULD RETURN at" : "RETURNED at", "gpu", "by", "why",
+                     observed ? "memory" : "gave back   in all     left     took");
     write_omitted(out, first);
     if (small > 0)
-        summary_line(out, "         %zu small %s in `vramgc report --all`", small,
+        summary_line(out, "%s%zu small %s in `vramgc report --all`",
+                     listed ? "         " : "\nRETURNED ", small,
                      small == 1 ? "one is" : "ones are");
     for (size_t i = 0; i < record->action_count; i++)
         if ((all || !is_small_reclaim(record->actions[i])) && shown++ >= first)

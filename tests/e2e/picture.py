@@ -10,12 +10,17 @@ WIDTH, HEIGHT = 960, 752
 PAIR_HEIGHT = 356
 TITLES = "Without vramgc", "With vramgc"
 
-# What the timeline looks like in half of the picture; both are drawn as high as the card, and the lanes are left out.
+BEGIN = "state.view.samples.time_ns[state.view.samples.held_bytes.findIndex(b => b > 0)]"
+SPAN = f"state.view.end - {BEGIN}"
+
+# What the timeline looks like in half of the picture; both are drawn as high as the card and as long as the longer run, and the lanes are
+# left out.
 CHART = """(() => { const view = state.view, box = byId("chart");
     box.style.width = "462px";
-    zoomTo(view, view.samples.time_ns[view.read], view.end);
+    view.from = BEGIN;
+    view.until = view.from + LONGEST;
     const refused = view.process.refusals.filter(r => !r.granted).length;
-    Object.assign(view, {bands: [], events: [], ending: null, top: 1.2 * view.total});
+    Object.assign(view, {read: 0, bands: [], events: [], ending: null, top: 1.2 * view.total});
     drawChart(box, view, pick, zoom);
     const s = view.samples, most = Math.max(...s.held_bytes), last = s.time_ns.findLastIndex((ns, i) => ns <= view.end && s.allocated_bytes[i] > GIB);
     const says = "held: " + bytes(most, 2) + " at most, " + bytes(s.held_bytes[last], 2) + " at the end; " + (refused === 1 ? "1 request" : refused || "nothing") + " refused";
@@ -23,10 +28,13 @@ CHART = """(() => { const view = state.view, box = byId("chart");
 
 
 def pair(window, pages):
-    charts = []
+    spans, charts = [], []
     for page in pages:
         window.look(page, width=WIDTH, height=900)
-        charts.append(window.run(CHART))
+        spans.append(window.run(SPAN))
+    for page in pages:
+        window.look(page, width=WIDTH, height=900)
+        charts.append(window.run(CHART.replace("BEGIN", BEGIN).replace("LONGEST", str(max(spans)))))
     halves = "".join(f"<div><h2>{title}</h2><p class='quiet'>{says}</p><div class='chart'>{svg}</div></div>"
                      for title, (svg, says, _, _) in zip(TITLES, charts))
     body = f"<section style='margin:0;border:0'><div style='display:grid;grid-template-columns:1fr 1fr;gap:20px'>{halves}</div>" \

@@ -38,6 +38,9 @@ struct row {
 #define WARNING   "PyTorch's warning \"mapping failed with OOM\" "
 
 static const struct row whats[] = {
+    {"live-peak=7900 spilled=800", "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of "
+                                   "tensors, up to 800 MiB of which "
+                                   "lay in RAM, for the card had no room."},
     {"", FINE},
     {"live-peak=4000", "No allocation failed: 7.7 GiB held at the peak for 3.9 GiB of tensors."},
     {"two-cards live-peak=4000",
@@ -268,13 +271,11 @@ static const struct row todos[] = {
      "smaller."},
     {"full pile=7:together", SMALLER},
     {"full states=1000",
-     "Train fewer weights (LoRA) than sample (sampling.py:12) does, or use an optimizer with small "
-     "states, such as AdamW8bit (bitsandbytes) or Adafactor; with foreach=False a step needs "
-     "less."},
+     "Train a LoRA instead of all weights in sample (sampling.py:12), or choose an optimizer with "
+     "small states: AdamW8bit (bitsandbytes) or Adafactor. With foreach=False a step needs less."},
     {"full states=1000 mode=compact spill=100",
-     "Train fewer weights (LoRA) than sample (sampling.py:12) does, or use an optimizer with small "
-     "states, such as AdamW8bit (bitsandbytes) or Adafactor; with foreach=False a step needs "
-     "less."},
+     "Train a LoRA instead of all weights in sample (sampling.py:12), or choose an optimizer with "
+     "small states: AdamW8bit (bitsandbytes) or Adafactor. With foreach=False a step needs less."},
     {"fragmented request=980 asked=flush",
      "Run with --mode compact: memory then lies only behind live tensors. That leaves 20.0 MiB to "
      "spare: make image or batch smaller, too."},
@@ -292,8 +293,8 @@ static const struct row todos[] = {
      "own: half precision, and no mask), or work in slices (diffusers: "
      "enable_attention_slicing()). Else make image or batch smaller."},
     {SEARCH " full request=300 phase=train.step fine",
-     "Nothing has to be done: what fits was found. To begin with it saves train.step "
-     "(sampling.py:12) the tries."},
+     "Nothing has to be done: the program found what fits. Start train.step (sampling.py:12) with "
+     "that to save time."},
     {"full request=2100 phase=Attention.forward",
      "Have Attention.forward (sampling.py:12) use a fast kernel (xformers, flash, or PyTorch's "
      "own: half precision, and no mask), or work in slices (diffusers: "

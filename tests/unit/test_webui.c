@@ -124,6 +124,8 @@ static void what_is_given_already(void **state) {
     assert_string_equal(pins_less(), "Lock less RAM (DataLoader: pin_memory=False)");
     started_as("python /opt/ComfyUI/main.py --disable-pinned-memory");
     assert_string_equal(pins_less(), "Lock less RAM");
+    started_as("python /opt/ComfyUI/main.py --highvram");
+    assert_string_equal(webui_offload(file), "ComfyUI: take --highvram or --gpu-only away");
     started_as("python /opt/ComfyUI/main.py --novram");
     assert_string_equal(pins_less(), "Lock less RAM (--disable-pinned-memory)");
     assert_null(webui_offload(file));

@@ -25,5 +25,5 @@ try:
     trains(model, torch.optim.AdamW(model.parameters()))
 except torch.OutOfMemoryError:
     verdict = report()["verdict"]
-told = verdict["cause"].startswith("The optimizer that trains (first_step.py:") and "Train fewer weights" in verdict["do"]
+told = verdict["cause"].startswith("The optimizer that trains (first_step.py:") and "Train a LoRA" in verdict["do"]
 say("first step", verdict["code"] == "full" and told, verdict=verdict)
