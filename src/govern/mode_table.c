@@ -49,8 +49,7 @@ static const struct row {
      "asked for (--mode, or VRAMGC_MODE); self-test passed on %p, failed on %f: mode flush there"},
     {COMPACT | ASYNC, OWN_POOL, MODE_COMPACT,
      "asked for (--mode, or VRAMGC_MODE); but PyTorch uses cudaMallocAsync, whose pool is trimmed "
-     "as in "
-     "flush"},
+     "as in flush"},
     {COMPACT | PASSED, 0, MODE_COMPACT,
      "asked for (--mode, or VRAMGC_MODE); self-test passed on %p"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
