@@ -184,11 +184,13 @@ static void add_attention(struct facts *facts, const struct oom *oom) {
     }
 }
 
-/* A program that looks for the batch that fits asks for less each time, and then goes on. */
+/* A program that looks for the batch that fits asks for less each time, without a rest, and then
+ * goes on. */
 static void add_search(struct facts *facts, const struct oom *oom) {
     enum { LEAST_TRIES = 3 };
-    const struct vramgc_refusal *r = oom->refusal;
-    uint64_t tries = 0, first = 0, latest = UINT64_MAX;
+    const struct vramgc_refusal *r = oom->refusal, *first = NULL;
+    const struct vramgc_site *site = who_asked(oom->record->file, r);
+    uint64_t tries = 0, latest = UINT64_MAX, left[VRAMGC_MAX_JOBS];
     for (size_t i = 0; i < oom->record->refusal_count; i++) {
         const struct vramgc_refusal *other = oom->record->refusals[i];
         if (other->device != r->device || other->site != r->site || !is_told_with(oom, other))
@@ -196,11 +198,14 @@ static void add_search(struct facts *facts, const struct oom *oom) {
         if (other->request_bytes > latest)
             return;
         latest = other->request_bytes;
-        first = tries++ ? first : latest;
+        first = tries++ ? first : other;
     }
-    if (tries < LEAST_TRIES || latest > first / 4 * 3 || !oom_program_went_on(oom) || !r->site)
+    if (!site || tries < LEAST_TRIES || latest > first->request_bytes / 4 * 3 ||
+        !oom_program_went_on(oom) ||
+        left_by_jobs(oom->record, oom->device, first->time_ns, left) !=
+            left_by_jobs(oom->record, oom->device, r->time_ns, left))
         return;
-    fact_word(facts, "searcher", who_short_name(who_asked(oom->record->file, r)).text);
+    fact_word(facts, "searcher", who_short_name(site).text);
     fact_count(facts, "tries", tries);
 }
 

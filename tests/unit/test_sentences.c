@@ -158,6 +158,8 @@ static const struct row whys[] = {
      "on: the program was looking for what fits."},
     {SEARCH " full request=300 phase=train.step",
      "The card is too small for this: 200 MiB more were needed."},
+    {SEARCH " full request=300 phase=train.step fine rested",
+     "The card is too small for this: 200 MiB more were needed."},
     {SEARCH " full request=700 phase=train.step fine",
      "The card is too small for this: 600 MiB more were needed."},
     {"full moves=2:600",
