@@ -193,7 +193,7 @@ def what_one_request_was_for():
     begins = {
         math_attention: ("math_attention (told.py:", "Have math_attention"),
         joins_frames: ("joins_frames (told.py:", "Move each of the 20 to RAM"),
-        trains: ("The optimizer that trains (told.py:", "Train fewer weights (LoRA) than trains"),
+        trains: ("The optimizer that trains (told.py:", "Train a LoRA instead of all weights in trains"),
     }
     for work, (cause, todo) in begins.items():
         verdict = is_refused(work)
