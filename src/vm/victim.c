@@ -40,17 +40,63 @@ static bool comes_before(const struct choice *choice, const struct page *a, cons
     return choice->newest_first ? a->idle_epoch > b->idle_epoch : a->idle_epoch < b->idle_epoch;
 }
 
-/* The size of the extent whose turn it is, not larger than what is wanted; where nothing that is
- * left is so small, the smallest. EXTENT_SIZES: none. */
+/* The size of the extent whose turn it is, not larger than what is wanted; EXTENT_SIZES: none. */
 static size_t next_size(const struct choice *choice) {
     size_t best = EXTENT_SIZES;
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
         const struct page *page = choice->next[size];
-        const struct page *other = best < EXTENT_SIZES ? choice->next[best] : NULL;
-        if (page && (!other || other->npages > choice->left || comes_before(choice, page, other)))
+        if (page && page->npages <= choice->left &&
+            (best == EXTENT_SIZES || comes_before(choice, page, choice->next[best])))
             best = size;
     }
     return best;
+}
+
+/* So many of that size are not needed any more where that much is too much. */
+static size_t superfluous(const struct choice *choice, size_t size, size_t excess) {
+    return min_u64(choice->taken[size], excess / extent_npages(size));
+}
+
+/* How many pages more than wanted are chosen if one extent of that size is taken besides, and those
+ * that it makes superfluous are dropped. */
+static size_t excess_after(const struct choice *choice, size_t size) {
+    size_t excess = extent_npages(size) - choice->left;
+    for (size_t i = EXTENT_SIZES; i-- > 0;)
+        excess -= superfluous(choice, i, excess) * extent_npages(i);
+    return excess;
+}
+
+/* So many of that size stay: those idle for least. */
+static void drop(struct choice *choice, size_t size, size_t count) {
+    choice->taken[size] -= count;
+    for (size_t i = choice->count; count && i-- > 0;) {
+        if (choice->out[i]->npages != extent_npages(size))
+            continue;
+        for (size_t k = i + 1; k < choice->count; k++)
+            choice->out[k - 1] = choice->out[k];
+        choice->count--;
+        count--;
+    }
+}
+
+/* Nothing that is left is small enough: one more, and what that makes superfluous stays. It is the
+ * one with which least is too much. 5 pages wanted, one extent of 4 chosen, the rest are of 8: one
+ * of 8 goes, and the 4 stay. */
+static void exceed(struct choice *choice) {
+    size_t best = EXTENT_SIZES;
+    for (size_t size = 0; size < EXTENT_SIZES; size++)
+        if (choice->next[size] &&
+            (best == EXTENT_SIZES || excess_after(choice, size) < excess_after(choice, best)))
+            best = size;
+    if (best == EXTENT_SIZES)
+        return;
+    size_t excess = extent_npages(best) - choice->left;
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
+        size_t count = superfluous(choice, size, excess);
+        drop(choice, size, count);
+        excess -= count * extent_npages(size);
+    }
+    take_next(choice, best);
 }
 
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
@@ -69,9 +115,11 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
         choice.next[i] = any ? ready(&choice, begin) : NULL;
     }
     while (choice.left && choice.count < room && (size = next_size(&choice)) < EXTENT_SIZES) {
-        choice.left = minus_u64(choice.left, extent_npages(size));
+        choice.left -= extent_npages(size);
         take_next(&choice, size);
     }
+    if (choice.left && choice.count < room)
+        exceed(&choice);
     for (size_t i = 0; i < choice.count; i++)
         page_table_take_victim(table, out[i]);
     return choice.count;

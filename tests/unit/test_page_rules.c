@@ -209,12 +209,15 @@ static void no_more_is_taken_than_must_be(void **state) {
     static const struct {
         size_t npages[4], count, want, expected[4], picked;
     } cases[] = {
-        {{1, 10, 1, 1}, 4, 2, {0, 2}, 2},        /* the large one stays */
-        {{10, 1}, 2, 1, {1}, 1},                 /* though it was idle for longer */
-        {{4, 1, 10}, 3, 14, {0, 1, 2}, 3},       /* longest idle first */
-        {{1, 4, 4}, 3, 4, {0, 1}, 2},            /* then one too large */
-        {{10, 4, 4}, 3, 2, {1}, 1},              /* the smallest that does */
-        {{1, 1, 10}, 3, 3, {0, 1, 2}, 3},        /* nothing smaller makes up for it */
+        {{1, 10, 1, 1}, 4, 2, {0, 2}, 2}, /* the large one stays */
+        {{10, 1}, 2, 1, {1}, 1},          /* though it was idle for longer */
+        {{4, 1, 10}, 3, 14, {0, 2}, 2},   /* longest idle first, then what fits */
+        {{1, 4, 4}, 3, 4, {1}, 1},        /* one too many is needed: the small one stays */
+        {{10, 4, 4}, 3, 2, {1}, 1},       /* the smallest that does */
+        {{1, 1, 10}, 3, 3, {2}, 1},       /* nothing smaller makes up for it */
+        {{9, 10, 9, 9}, 4, 10, {1}, 1},   /* not two of 9 */
+        {{9, 9, 10, 3}, 4, 12, {0, 3}, 2},
+        {{6, 6, 7, 4}, 4, 13, {0, 2}, 2},        /* and not 6, 4 and 6 */
         {{1, 4, 1, 1}, 4, 100, {0, 1, 2, 3}, 4}, /* all there is */
     };
     (void)state;

@@ -252,7 +252,7 @@ static void pick(void) {
     struct victims victims = any_victims();
     struct extents before = extents_that_may_go(&victims);
     size_t count = page_table_victims(&self.table, &victims, out, SEGMENTS * MOST_PAGES);
-    uint64_t latest[EXTENT_SIZES] = {0}, first_of[EXTENT_SIZES], total = 0, largest = 0;
+    uint64_t latest[EXTENT_SIZES] = {0}, first_of[EXTENT_SIZES], total = 0, smallest = 0;
     memset(first_of, 0xff, sizeof first_of);
     for (size_t i = 0; i < count; i++) {
         struct model_page *page = model_of(out[i]);
@@ -262,13 +262,13 @@ static void pick(void) {
         latest[size] = max_u64(latest[size], idle_since(segment, first).epoch);
         first_of[size] = min_u64(first_of[size], idle_since(segment, first).epoch);
         total += page->npages;
-        largest = max_u64(largest, page->npages);
+        smallest = smallest ? min_u64(smallest, page->npages) : page->npages;
         self.large += page->npages > 1;
         set_extent(page, page->npages, true, true);
     }
-    /* All there is, or what suffices, and would not without the largest of them. */
+    /* All there is, or what suffices, and would not without any of them. */
     assert_true(total == before.pages || total >= victims.want);
-    assert_true(total < victims.want + largest || !total);
+    assert_true(total < victims.want + smallest || !total);
     struct extents left = extents_that_may_go(&victims);
     for (size_t size = 0; size < EXTENT_SIZES; size++)
         assert_true(!latest[size] || (victims.newest_first ? left.newest[size] <= first_of[size]
