@@ -22,8 +22,7 @@ enum fact {
     NEWER = 1 << 7,  /* ... or newer */
     FIT = 1 << 8,    /* its block events are those that are known */
     DIFFER = 1 << 9,
-    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync, */
-    OWN_POOL = 1 << 20,   /* ... which a pool of ours serves, not the driver's */
+    ASYNC = 1 << 10,      /* PyTorch's allocator is cudaMallocAsync */
     PASSED = 1 << 11,     /* a device passed the self-test */
     FAILED = 1 << 12,     /* a device failed it */
     EXPANDABLE = 1 << 13, /* PyTorch's segments grow: it maps their memory itself */
@@ -33,7 +32,10 @@ enum fact {
     OUTDATED = 1 << 17,   /* ... with another driver, or for another engine */
     PASSED_BY = 1 << 18,  /* another interposer would not see what compact takes */
     ADDRESSES = 1 << 19,  /* of these there is a limit (ulimit -v) */
+    OWN_POOL = 1 << 20,   /* a pool of ours serves ASYNC, not the driver's */
 };
+
+#define ASKED_FOR "asked for (--mode, or VRAMGC_MODE)"
 
 /* In a reason %t is PyTorch's version, %n the newest that was tried, %d the driver's version, %p
  * the devices that passed the self-test, %f those that failed, %u those that lack a proof, %w why
@@ -46,12 +48,11 @@ static const struct row {
     {COMPACT | FAILED, PASSED, MODE_FLUSH,
      "VRAMGC_MODE=compact, but the self-test of mapping pages failed on %f"},
     {COMPACT | FAILED, 0, MODE_COMPACT,
-     "asked for (--mode, or VRAMGC_MODE); self-test passed on %p, failed on %f: mode flush there"},
+     ASKED_FOR "; self-test passed on %p, failed on %f: mode flush there"},
     {COMPACT | ASYNC, OWN_POOL, MODE_COMPACT,
-     "asked for (--mode, or VRAMGC_MODE); but PyTorch uses cudaMallocAsync, whose pool is trimmed "
-     "as in flush"},
-    {COMPACT | PASSED, 0, MODE_COMPACT,
-     "asked for (--mode, or VRAMGC_MODE); self-test passed on %p"},
+     ASKED_FOR "; but PyTorch uses cudaMallocAsync, whose pool is trimmed "
+               "as in flush"},
+    {COMPACT | PASSED, 0, MODE_COMPACT, ASKED_FOR "; self-test passed on %p"},
     {AUTO | WSL, 0, MODE_FLUSH, "under WSL mapping memory fails with many drivers"},
     {AUTO | ADDRESSES, 0, MODE_FLUSH, "addresses are limited (ulimit -v), and compact takes more"},
     {AUTO, MAPS, MODE_FLUSH, "a device cannot map memory page by page"},
@@ -153,7 +154,7 @@ static void explain_row(const char *why, const struct mode_facts *facts, struct 
             text_add_n(text, why, 1);
 }
 
-/* NULL: the mode was asked for (off, observe, flush). */
+/* NULL: the mode was asked for, and nothing else is to be said. */
 static const struct row *find_row(unsigned set) {
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++)
         if ((set & rows[i].needs) == rows[i].needs && !(set & rows[i].excludes))
@@ -174,7 +175,7 @@ struct mode_choice mode_choose(const struct mode_facts *facts) {
     }
     bool known = set & TORCH || !(set & AUTO);
     choice.keeps_steps = choice.mode == MODE_FLUSH && known && !(set & against_steps);
-    explain_row(row ? row->why : "asked for (--mode, or VRAMGC_MODE)", facts, &text);
+    explain_row(row ? row->why : ASKED_FOR, facts, &text);
     if (choice.mode == MODE_COMPACT && set & ASYNC && set & OWN_POOL)
         text_add(&text, "; vramgc's own pool serves cudaMallocAsync");
     return choice;
