@@ -109,11 +109,13 @@ bool oom_asked_in(const struct oom *oom, const char *phase) {
  * there was before does not count. */
 static bool optimizer_fills(const struct oom *oom) {
     const struct vramgc_owners *owners = &oom->device->owners_at_oom;
+    if (!oom_asked_in(oom, "optimizer"))
+        return false;
     uint64_t states = 0, before = live_before(oom->record, oom->device, oom->refusal);
     for (uint64_t i = 0; i < owners->count; i++)
         if (strcmp(oom->record->file->sites[owners->list[i].site].phase, "optimizer") == 0)
             states += owners->list[i].bytes;
-    return oom_asked_in(oom, "optimizer") && states >= oom->refusal->request_bytes &&
+    return states >= oom->refusal->request_bytes &&
            before + states <= oom->refusal->allocated_bytes + oom->refusal->request_bytes;
 }
 
@@ -232,19 +234,43 @@ static uint64_t stayed_bytes(const struct oom *oom) {
 
 /* ---- the errors around it ---- */
 
-/* The error of the same work before this one. Work rests between two jobs. */
+/* Work rests between two jobs. */
+static bool is_of_this_job(const struct oom *oom, const struct vramgc_refusal *other) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    return left_by_jobs(oom->record, oom->device, other->time_ns, left) ==
+           left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+}
+
+/* The error of the same work before this one. */
 static const struct vramgc_refusal *error_before(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal, *found = NULL;
-    uint64_t left[VRAMGC_MAX_JOBS];
     for (size_t i = 0; i < oom->record->refusal_count; i++) {
         const struct vramgc_refusal *other = oom->record->refusals[i];
         if (other->device == r->device && other->time_ns < r->time_ns && !other->granted &&
             other->reported == VRAMGC_REPORTED && who_asked(oom->record->file, other))
             found = other;
     }
-    bool same = found && left_by_jobs(oom->record, oom->device, found->time_ns, left) ==
-                             left_by_jobs(oom->record, oom->device, r->time_ns, left);
-    return same ? found : NULL;
+    return found && is_of_this_job(oom, found) ? found : NULL;
+}
+
+/* A program that looks for the batch that fits asks for less each time, without a rest, and then
+ * goes on. */
+static void find_search(struct oom *oom) {
+    enum { LEAST_TRIES = 3 };
+    const struct vramgc_refusal *r = oom->refusal, *first = NULL;
+    uint64_t tries = 0, latest = UINT64_MAX;
+    for (size_t i = 0; i < oom->record->refusal_count; i++) {
+        const struct vramgc_refusal *other = oom->record->refusals[i];
+        if (other->device != r->device || other->site != r->site || !is_told_with(oom, other))
+            continue;
+        if (other->request_bytes > latest)
+            return;
+        latest = other->request_bytes;
+        first = tries++ ? first : other;
+    }
+    if (tries >= LEAST_TRIES && latest <= first->request_bytes / 4 * 3 &&
+        who_asked(oom->record->file, r) && is_of_this_job(oom, first) && oom_program_went_on(oom))
+        oom->tries = tries;
 }
 
 /* Live memory never fell below this between the two. */
@@ -337,11 +363,12 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
         oom.earlier_bytes = 0;
     find_failed(&oom);
     find_left(&oom);
-    oom.of_aimdo = library && strncmp(library, "aimdo", 5) == 0;
+    oom.of_aimdo = library && library_is_aimdo(library);
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.cause = find_cause(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == VRAMGC_CAUSE_HOST || of_pool(&oom) ||
                      oom.device->stats.block_allocs == 0;
+    find_search(&oom);
     return oom;
 }
 

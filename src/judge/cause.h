@@ -53,6 +53,7 @@ struct oom {
     struct oom_part failed; /* of a try that had failed just before, still live, and enough */
     struct oom_part left;   /* more at rest after the job of the error than before it: whose most */
     bool retried;           /* that try asked as much in the same function */
+    uint64_t tries;         /* errors of a search for what fits, which it found; 0: no such */
     bool optimizer;         /* it was making tensors as large as the weights */
     bool of_aimdo;          /* most of what other code held was comfy-aimdo's: DynamicVRAM */
     bool of_context;        /* there was no room for the device's context */

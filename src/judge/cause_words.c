@@ -184,31 +184,6 @@ static void add_attention(struct facts *facts, const struct oom *oom) {
     }
 }
 
-/* A program that looks for the batch that fits asks for less each time, without a rest, and then
- * goes on. */
-static void add_search(struct facts *facts, const struct oom *oom) {
-    enum { LEAST_TRIES = 3 };
-    const struct vramgc_refusal *r = oom->refusal, *first = NULL;
-    const struct vramgc_site *site = who_asked(oom->record->file, r);
-    uint64_t tries = 0, latest = UINT64_MAX, left[VRAMGC_MAX_JOBS];
-    for (size_t i = 0; i < oom->record->refusal_count; i++) {
-        const struct vramgc_refusal *other = oom->record->refusals[i];
-        if (other->device != r->device || other->site != r->site || !is_told_with(oom, other))
-            continue;
-        if (other->request_bytes > latest)
-            return;
-        latest = other->request_bytes;
-        first = tries++ ? first : other;
-    }
-    if (!site || tries < LEAST_TRIES || latest > first->request_bytes / 4 * 3 ||
-        !oom_program_went_on(oom) ||
-        left_by_jobs(oom->record, oom->device, first->time_ns, left) !=
-            left_by_jobs(oom->record, oom->device, r->time_ns, left))
-        return;
-    fact_word(facts, "searcher", who_short_name(site).text);
-    fact_count(facts, "tries", tries);
-}
-
 /* Of a function that is no part of an image's work: it does as much with each of a model's parts.
  */
 static void add_row(struct facts *facts, const struct oom *oom) {
@@ -216,25 +191,23 @@ static void add_row(struct facts *facts, const struct oom *oom) {
     const struct vramgc_site *site = row ? &oom->record->file->sites[row->site] : NULL;
     if (!row || *site->phase)
         return;
-    fact_if(facts, true, LOADS);
+    fact_if(facts, true, MORE_COMES);
     fact_word(facts, "maker", who_short_name(site).text);
     fact_count(facts, "so many", row->blocks);
 }
 
 /* Many pieces that stay, and then a request for as much as all of them: torch.cat(). */
 static void add_joiner(struct facts *facts, const struct oom *oom) {
-    enum { LEAST_PIECES = 8, NEARLY = 32 };
+    enum { NEARLY = 32 };
     const struct vramgc_refusal *r = oom->refusal;
-    const struct vramgc_owner *owner = oom->device->owners_at_oom.list;
-    for (uint64_t i = 0; i < oom->device->owners_at_oom.count; i++, owner++) {
-        uint64_t differs =
-            max_u64(owner->bytes, r->request_bytes) - min_u64(owner->bytes, r->request_bytes);
-        if (owner->site + 1 != r->site || owner->blocks < LEAST_PIECES ||
-            differs > r->request_bytes / NEARLY)
-            continue;
-        fact_word(facts, "joiner", who_short_name(&oom->record->file->sites[owner->site]).text);
-        fact_count(facts, "joined", owner->blocks);
-    }
+    const struct vramgc_owner *owner =
+        growers_find(&oom->device->owners_at_oom, (uint64_t)r->site - 1);
+    uint64_t all = owner ? owner->bytes : 0;
+    uint64_t differs = max_u64(all, r->request_bytes) - min_u64(all, r->request_bytes);
+    if (!owner || owner->blocks < GROWERS_PIECES || differs > r->request_bytes / NEARLY)
+        return;
+    fact_word(facts, "joiner", who_short_name(&oom->record->file->sites[owner->site]).text);
+    fact_count(facts, "joined", owner->blocks);
 }
 
 /* The same program has done with less. */
@@ -304,16 +277,16 @@ static void add_spill(struct facts *facts, const struct oom *oom) {
 /* Most of what grows was made by autograd itself. */
 static void add_backward(struct facts *facts, const struct oom *oom) {
     const struct vramgc_owners *grown = &oom->device->owners_grown;
-    const struct vramgc_owner *owner = oom->device->owners_at_oom.list;
     const struct vramgc_site *site = &oom->record->file->sites[grown->list[0].site];
     if (!grown->count || strcmp(site->phase, "backward") != 0)
         return;
     fact_word(facts, "trainer", who_short_name(site).text);
-    for (uint64_t i = 0; i < oom->device->owners_at_oom.count; i++, owner++)
-        if (owner->site == grown->list[0].site && owner->blocks) {
-            fact_count(facts, "made", owner->blocks);
-            fact_bytes(facts, "made each", owner->bytes / owner->blocks);
-        }
+    const struct vramgc_owner *owner =
+        growers_find(&oom->device->owners_at_oom, grown->list[0].site);
+    if (!owner || !owner->blocks)
+        return;
+    fact_count(facts, "made", owner->blocks);
+    fact_bytes(facts, "made each", owner->bytes / owner->blocks);
 }
 
 static void add_growth(struct facts *facts, const struct oom *oom) {
@@ -355,6 +328,8 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
                *library = library_name(file, r->library);
     uint64_t there = r->free_bytes + r->idle_bytes;
     bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
+    bool loads = !oom->failed.site && /* not at an image */
+                 (oom->load.site || oom_asked_in(oom, "model move"));
 #include "judge/oom_facts.def"
 }
 
@@ -381,7 +356,6 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_rows(facts, oom);
     add_neighbours(facts, oom);
     add_attention(facts, oom);
-    add_search(facts, oom);
     add_joiner(facts, oom);
     add_row(facts, oom);
     add_jobs_before(facts, oom);

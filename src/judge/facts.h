@@ -45,7 +45,7 @@ enum fact {
     CHILD = 1 << 17,      /* the largest other process was started by the program */
     SEVERAL = 1 << 18,    /* what it has would not have been enough */
     OLLAMA = 1 << 19,
-    LOADS = 1 << 20,       /* a model was being brought to the card, or more of the like */
+    LOADS = 1 << 20,       /* a model was being brought to the card */
     GROWS = 1 << 21,       /* it is no load: live memory does, or gradients are recorded */
     IN_PIECES = 1 << 22,   /* free and idle memory would have sufficed */
     AIMDO = 1 << 23,       /* ComfyUI's DynamicVRAM has weights there, which it drops by itself */
@@ -53,6 +53,7 @@ enum fact {
     GRAPHS_WOULD_DO = 1 << 25, /* GRAPHS, and what is idle would have sufficed */
     MISCOUNTED = 1 << 26,      /* PyTorch's message counts idle memory as free */
     STAYED = 1 << 27,          /* more is live at rest than after the first job, and enough */
+    MORE_COMES = 1 << 28,      /* LOADS, or as such: what this request lacked says little */
 
     /* of idle memory, in the same bits: a case is of one */
     AT_PEAK = 1 << 12,   /* much was idle then; else at the latest moment */

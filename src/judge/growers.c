@@ -104,19 +104,21 @@ bool growers_load(const struct vramgc_file *file, const struct vramgc_device *de
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
 }
 
-/* So many are a row of tensors that stay. */
-enum { PIECES = 8 };
+const struct vramgc_owner *growers_find(const struct vramgc_owners *owners, uint64_t site) {
+    for (uint64_t i = 0; i < owners->count; i++)
+        if (owners->list[i].site == site)
+            return &owners->list[i];
+    return NULL;
+}
 
 const struct vramgc_owner *growers_row(const struct vramgc_file *file,
                                        const struct vramgc_device *device,
                                        const struct vramgc_refusal *refusal) {
     enum { ROUNDING = 16 };         /* a segment is rounded up to 2 MiB */
     enum { LEAST_BYTES = 2 << 20 }; /* the sizes of smaller ones are not known */
-    const struct vramgc_owners *owners = &device->owners_at_oom;
-    const struct vramgc_owner *owner = owners->list, *end = owner + owners->count;
-    while (owner < end && owner->site + 1 != refusal->site)
-        owner++;
-    if (owner == end || refusal->request_bytes < LEAST_BYTES || owner->blocks < PIECES ||
+    const struct vramgc_owner *owner =
+        growers_find(&device->owners_at_oom, (uint64_t)refusal->site - 1);
+    if (!owner || refusal->request_bytes < LEAST_BYTES || owner->blocks < GROWERS_PIECES ||
         loader_of(file, &device->calls_at_oom, &file->sites[owner->site]))
         return NULL;
     uint64_t mean = owner->bytes / owner->blocks, wanted = refusal->request_bytes;
@@ -241,7 +243,7 @@ uint64_t live_before(const struct stats_file *record, const struct vramgc_device
     if (!at--)
         return rest;
     uint64_t risen = minus_u64(refusal->allocated_bytes, floors->bytes[at]);
-    if (risen / PIECES >= max_u64(refusal->request_bytes, 1))
+    if (risen / GROWERS_PIECES >= max_u64(refusal->request_bytes, 1))
         return floors->bytes[at];
     while (at && floors->bytes[at] != rest && floors->bytes[at - 1] < floors->bytes[at])
         at--;

@@ -166,7 +166,7 @@ static void explain_oom(struct verdict *verdict, const struct tally *tally, stru
     say_oom(verdict, &what, tally, &oom);
     cause_say_sum(&sum, &oom);
     sentences_say(&cause, SAY_WHY, &facts);
-    if (!fact_text(&facts, "searcher", strlen("searcher")))
+    if (!oom.tries)
         say_other_causes(&cause, &causes, &oom, tally_ooms(tally));
     if (!tally_all_went_on(tally)) {
         verdict->oom = oom.cause;

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "read/stats_file.h"
@@ -76,6 +77,11 @@ void who_say_most(struct text *text, const struct stats_file *record,
 
 /* The name of its file; NULL: not known. */
 const char *library_name(const struct vramgc_file *file, uint64_t index);
+
+/* By that name, which may not be NULL: ComfyUI's DynamicVRAM. */
+static inline bool library_is_aimdo(const char *name) {
+    return strncmp(name, "aimdo", 5) == 0;
+}
 
 /* The one that held, at its own peak, more than half of what all of them held at theirs; NULL: none
  * did, or it is not known. */

@@ -124,7 +124,7 @@ static void add_libraries(struct device_table *table, const struct vramgc_file *
         TEXT_OVER(text, label, sizeof table->rows[0].label);
         if (!name || !library_shows(device, i) || !last[i].peak) /* it may have come later */
             continue;
-        text_add(&text, strncmp(name, "aimdo", 5) == 0 ? "of it: DynamicVRAM, " : "of it: ");
+        text_add(&text, library_is_aimdo(name) ? "of it: DynamicVRAM, " : "of it: ");
         text_add_n(&text, name, bytes_of_columns(name, COLUMNS));
         add_device_row(table, ROWS_BESIDE, label, show_bytes(last[i].peak), show_known(false, 0),
                        show_bytes(last[i].current));
