@@ -80,9 +80,11 @@ static void count_device(struct tally *tally, const struct stats_file *record, s
     tally->reclaimed_bytes += (double)s->reclaimed_bytes;
     tally->reclaim_ns += (double)s->reclaim_ns;
     tally->blocks_seen = tally->blocks_seen || s->block_allocs > 0 || s->reserved_bytes.peak > 0;
-    /* The driver's pool, and nothing else, is why no pages follow live blocks (mode_table.c). */
-    tally->pool_idle = tally->pool_idle ||
-                       (record->file->driver_pool && s->block_allocs > 0 && tally_much_idle(s));
+    /* The driver's pool, and nothing else, is why no pages follow live blocks (mode_table.c); or
+     * they were not wanted. */
+    bool pool = record->file->driver_pool || (stats_file_mode(record->file) == MODE_FLUSH &&
+                                              s->pool_bytes.peak > s->live_bytes.peak / 2);
+    tally->pool_idle = tally->pool_idle || (pool && s->block_allocs > 0 && tally_much_idle(s));
     count_highest(tally, record, &record->file->devices[index]);
 }
 
@@ -146,9 +148,12 @@ static struct last_moment last_of(const struct tally *tally) {
     return last_moment_of(tally->highest, tally->highest_in->state == PROCESS_RUNNING);
 }
 
+/* Without what PyTorch has given up in mode flush: that goes by itself a second later. */
 static uint64_t held_at_last(const struct tally *tally) {
     const struct vramgc_device_stats *last = last_of(tally).stats;
-    return minus_u64(last->held_bytes.current, last->other_bytes.current);
+    bool flush = stats_file_mode(tally->highest_in->file) == MODE_FLUSH;
+    return min_u64(minus_u64(last->held_bytes.current, last->other_bytes.current),
+                   flush ? last->reserved_bytes.current : UINT64_MAX);
 }
 
 static uint64_t idle_at_last(const struct tally *tally) {

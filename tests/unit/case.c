@@ -477,7 +477,7 @@ void case_make(struct program *program, const char *words) {
     card(program)->present = 1;
     card(program)->total_bytes = 8192 * MIB;
     card(program)->stats.block_allocs = 100;
-    card(program)->stats.reserved_bytes.peak = 7900 * MIB;
+    card(program)->stats.reserved_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
     card(program)->stats.held_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
     card(program)->stats.live_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
     set_mode(program, "flush");

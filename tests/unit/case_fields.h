@@ -28,6 +28,8 @@ static const struct {
       {"held-peak", offsetof(struct vramgc_file, devices[0].stats.held_bytes.peak)},
       {"live-peak", offsetof(struct vramgc_file, devices[0].stats.live_bytes.peak)},
       {"used-peak", offsetof(struct vramgc_file, devices[0].stats.used_bytes.peak)},
+      {"reserved-now", offsetof(struct vramgc_file, devices[0].stats.reserved_bytes.current)},
+      {"pool-peak", offsetof(struct vramgc_file, devices[0].stats.pool_bytes.peak)},
       {"held-now", offsetof(struct vramgc_file, devices[0].stats.held_bytes.current)},
       {"live-now", offsetof(struct vramgc_file, devices[0].stats.live_bytes.current)},
       {"used-now", offsetof(struct vramgc_file, devices[0].stats.used_bytes.current)},

@@ -186,6 +186,8 @@ static const struct row todos[] = {
                    "--lowvram`, which moves no model to RAM."},
     {"live-peak=4000 driver-pool unproven",
      "Run `vramgc prove`, a minute: then a pool of vramgc keeps only what is live."},
+    {"live-peak=4000 asked=flush pool-peak=3000",
+     "Run with --mode compact --async pages: a pool of vramgc, which keeps only what is live."},
     {"live-peak=4000 driver-pool",
      "Run with --async pages: a pool of vramgc, which keeps only what is live."},
     {"live-peak=4000 graphs", ""},

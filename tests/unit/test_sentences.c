@@ -223,6 +223,8 @@ static const struct row notes[] = {
      "1 more was refused, and the work went on at once without it."},
     {"full full reported=went-on full reported=went-on full",
      "2 more were refused, and the work went on at once without them."},
+    {"full spilled=100", "Where the program tried again, up to 100 MiB lay in RAM: that is slow."},
+    {"full spill=1GiB spilled=100", ""},
     {"full host full", "Linux refused to lock RAM, too: 1x."},
     {"host full host", ""},
     {"full live=6000 mode=compact", "PyTorch's message counts idle memory as free."},
@@ -262,6 +264,7 @@ static const struct row notes[] = {
     {"live-now=7500 used-peak=4000 held-peak=4000 live-peak=4000 held-now=7800",
      "300 MiB stayed idle now. The card was never over 80 % full, so vramgc left it alone. With "
      "--lowvram idle memory goes back at once."},
+    {"live-now=1 reserved-now=2 used-peak=4000", ""},
     {"impossible", "The program asked to share PyTorch's memory with another process, or to map it "
                    "at a second place: mode compact cannot, --mode flush can."},
     {"reclaimed=3000 reclaim=1000", "vramgc gave back up to 1000 MiB at a time, 2.9 GiB in all as "
