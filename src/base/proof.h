@@ -65,7 +65,9 @@ enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
 struct proof {
     enum proof_state state;
     enum park_proof park;
-    bool unmap_waits; /* with this driver; false where that is not known */
+    /* With this driver; false where that is not known. */
+    bool unmap_waits;
+    bool maps_host; /* it can map memory of the host */
 };
 
 struct proof proof_look(const struct proof_key *key);
