@@ -93,7 +93,6 @@ struct vm_figures vm_figures(struct vm *vm) {
         figures.promised_bytes += vm->promised[size] * extent_npages(size) * PAGE_BYTES;
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
-    figures.may_spill_bytes = vm->host.room * PAGE_BYTES;
     figures.spilled_ns = vm_spilled_ns(vm);
     figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
     lock_give(&vm->lock);
@@ -118,9 +117,10 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
 }
 
 static uint64_t at_hand_bytes(struct vm *vm) {
+    size_t room = vm_spill_room(vm);
     lock_take(&vm->lock);
-    size_t pages =
-        vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room - vm->host.count;
+    size_t pages = vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight +
+                   minus_u64(room, vm->host.count);
     lock_give(&vm->lock);
     return pages * PAGE_BYTES;
 }
