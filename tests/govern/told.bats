@@ -1,0 +1,25 @@
+#!/usr/bin/env bats
+# One program of a whole PyTorch for each kind of answer that once led astray and that no stand-in for PyTorch shows. What it checks is in
+# test_python.py, which has more of them.
+load common
+
+setup() {
+    begin
+    python=${PYTHON:-$PWD/build/venv/bin/python}
+    [ -x "$python" ] || skip "no PyTorch under build/venv"
+}
+
+# is_right TEST: that of test_python.py.
+is_right() { "$python" tests/govern/test_python.py -k "WholePyTorch.$1"; }
+
+@test "a load under way or done before, LoRAs and gradients that stay, a try beside a failed one, what an error leaves" {
+    is_right test_what_a_refusal_came_from_is_told
+}
+
+@test "blocks of autograd's own thread" {
+    is_right test_what_autograd_made_is_told
+}
+
+@test "a try while the failed one is kept may lie in RAM" {
+    is_right test_a_try_beside_a_failed_one_may_lie_in_ram
+}
