@@ -84,6 +84,8 @@ static void page_from(const struct page *page) {
     html_text(page->out, summary_end(page->told).text);
     html_text(page->out, *file->host_name ? ", on " : "");
     html_text(page->out, file->host_name);
+    html_text(page->out, *file->mode ? ", mode " : "");
+    html_text(page->out, file->mode);
     fprintf(page->out, "; vramgc %s", VRAMGC_VERSION);
 }
 

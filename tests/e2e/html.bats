@@ -90,7 +90,7 @@ map() {
     "$make_file" growing growing.vramgc
     "$make_file" set growing.vramgc host_name '<box>'
     page growing growing.vramgc
-    contains "$(grep 'class="from"' growing.html)" '2025-01-01 11:59, ran 1 h 12 m, exit 0, on &#60;box&#62;; vramgc '
+    contains "$(grep 'class="from"' growing.html)" '2025-01-01 11:59, ran 1 h 12 m, exit 0, on &#60;box&#62;, mode flush; vramgc '
     contains "$(grep 'id="verdict"' growing.html)" '<div class="verdict warn"'
     contains "$(cat growing.html)" 'Memory grows: '
     "$make_file" host-growth host-growth.vramgc

@@ -441,7 +441,7 @@ def a_long_step_is_a_band():
     box = "(e => [e.getBBox().y, e.getBBox().y + e.getBBox().height])(document.querySelector('#chart .%s'))"
     live, pale, line = (look.run(box % name) for name in ("area-live", "area-live-band", "mean-live"))
     assert pale[0] < line[0] - 20 and line[0] < live[0] - 10 and live[1] > 290, (live, pale, line)
-    assert text("steps") == "A step of the picture is 51 s long: solid up to the least that was live in it, pale up to the most; the line is the average."
+    assert text("steps") == "A step of the picture is 51 s long: solid up to the least that was live in it, pale up to the most; the line in it is the average."
     assert re.search(r"the highest figures around then; live on average 5\.\d\d GiB, at least 4\.\d\d GiB; the next", look.run(f"show({at}) || byId('what').textContent"))
     assert text("who-legend").endswith("all of it, on average"), text("who-legend")
     look.look("run-10-1-1-exit.html")

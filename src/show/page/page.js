@@ -137,7 +137,7 @@ function draw() {
 /* A short run has few steps, and looks coarse; in a long one much happens in a step. */
 function saySteps(view) {
     const step = view.device.samples.step_ns, ms = Math.round(step / 1e6), band = hasBand(view);
-    const says = band ? ": solid up to the least that was live in it, pale up to the most; the line is the average." :
+    const says = band ? ": solid up to the least that was live in it, pale up to the most; the line in it is the average." :
         ", and as high as the highest moment in it.";
     byId("steps").hidden = ms < 5 || (view.end >= 100 * step && !band);
     byId("steps").replaceChildren("A step of the picture is " + (ms < 10000 ? count(ms) + " ms" : count(Math.round(ms / 1000)) + " s") + " long" + says);
