@@ -243,7 +243,8 @@ struct victims {
  * list. Of those that are not larger than what is still wanted the longest idle first, or the
  * newest, for a loop wants the oldest next; of two the largest. Only where that does not make up
  * for `want` one larger extent is taken, and then what it makes superfluous stays: without any of
- * those taken the others would not do. Returns how many extents. */
+ * those taken the others would not do. Where all are wanted (SIZE_MAX, at_most NULL) what lies side
+ * by side goes together. Returns how many extents. */
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
                           struct page **out, size_t room);
 

@@ -83,10 +83,9 @@ bool vm_is_roomy(struct vm *vm, size_t pages) {
     struct room room = room_now(vm);
     size_t at_hand = vm->cache.cached_pages + vm->table.idle_pages[IDLE_RETURNED];
     uint64_t free_bytes = minus_u64(room.free_bytes, minus_u64(pages, at_hand) * PAGE_BYTES);
-    uint64_t used_bytes = room.total_bytes - free_bytes;
-    bool roomy = !vm->lowvram && used_bytes < card_at_threshold(ROOMY_PERCENT, room.total_bytes);
-    vm->filled = vm->filled || !roomy;
-    return roomy;
+    uint64_t most = card_at_threshold(ROOMY_PERCENT, room.total_bytes);
+    vm->filled = vm->filled || vm->lowvram || room.total_bytes - room.free_bytes >= most;
+    return !vm->lowvram && room.total_bytes - free_bytes < most;
 }
 
 /* Each address that PyTorch has reserved is memory without us; but it never hands those of refused

@@ -99,6 +99,29 @@ static void exceed(struct choice *choice) {
     take_next(choice, best);
 }
 
+/* The extent, and those behind it as long as they may go, too: one call unmaps them. */
+static void take_row(struct page_table *table, struct choice *choice, struct page *page,
+                     size_t room) {
+    const struct page *end = page->segment->pages + page->segment->page_count;
+    enum page_idle list = page->idle;
+    while (choice->count < room && page < end && page->idle == list && may_go(choice, page)) {
+        size_t npages = page->npages;
+        choice->out[choice->count++] = page;
+        page_table_take_victim(table, page);
+        page += npages;
+    }
+}
+
+static size_t take_all(struct page_table *table, enum page_idle list, struct choice *choice,
+                       size_t room) {
+    for (size_t size = EXTENT_SIZES; size-- > 0;) {
+        struct page *page;
+        while (choice->count < room && (page = ready(choice, table->idle[list][size].oldest)))
+            take_row(table, choice, page, room);
+    }
+    return choice->count;
+}
+
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
                           struct page **out, size_t room) {
     struct choice choice = {.epoch = table->fenced_epoch,
@@ -108,6 +131,10 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
                             .out = out,
                             .left = victims->want};
     size_t size;
+    if (victims->want == SIZE_MAX && !victims->at_most) {
+        choice.newest_first = false;
+        return take_all(table, victims->list, &choice, room);
+    }
     for (size_t i = 0; i < EXTENT_SIZES; i++) {
         const struct page_list *list = &table->idle[victims->list][i];
         bool any = !choice.at_most || choice.at_most[i];

@@ -110,7 +110,7 @@ struct vm {
     size_t in_flight;              /* pages losing their place, or on their way to the driver */
     uint64_t landed;               /* how often one has arrived */
     struct bell arrived;           /* a page is BUSY no more, or memory has come back */
-    bool filled;                   /* the card has not been roomy for once: it may be so again */
+    bool filled;                   /* the card was not roomy once: it may be so again */
     size_t opening;                /* pages that must stay because another device is being let in */
     _Atomic uint64_t changes;      /* see vm_changes */
     _Atomic uint64_t calls;        /* that make, place, open or end memory and reached the driver */
@@ -226,7 +226,8 @@ struct room vm_room(struct vm *vm, enum meminfo_need need);
 /* How much of that may be asked for before more of the device is in use than the threshold. */
 uint64_t room_below_threshold(const struct vm *vm, const struct room *room);
 
-/* By the latest reading there is room with so many pages more, else it is filled. Lock held. */
+/* By the latest reading there is room with so many pages more; whether it is filled is seen, too.
+ * Lock held. */
 bool vm_is_roomy(struct vm *vm, size_t pages);
 
 /* Before the first: books for all that a device has. False: there is no memory for them. */

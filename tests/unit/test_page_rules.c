@@ -388,6 +388,23 @@ static void only_what_has_been_idle_for_long_enough_is_taken(void **state) {
     assert_int_equal(page_table_victims(&table, &victims, out, 4), 1);
 }
 
+/* Pages 0, 2 and 1 became idle in this order, and page 3 just now. */
+static void where_all_goes_neighbours_go_together(void **state) {
+    struct page_table table = {0};
+    struct page *out[4];
+    (void)state;
+    struct page_segment *segment = mapped_segment(&table, GIB, 4);
+    page_table_mark_idle(&table, segment, 0, 1);
+    page_table_mark_idle(&table, segment, 2, 1);
+    page_table_mark_idle(&table, segment, 1, 1);
+    table.fenced_epoch = table.epoch;
+    page_table_mark_idle(&table, segment, 3, 1);
+    assert_int_equal(take(&table, IDLE_KEPT, SIZE_MAX, out), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_ptr_equal(out[i], &segment->pages[i]);
+    assert_true(page_table_is_valid(&table));
+}
+
 /* An extent that has not come to its block yet loses its place, and is mapped anew. */
 static void what_is_live_and_not_there_yet_is_taken_back(void **state) {
     struct page_table table = {0};
@@ -413,6 +430,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_goes_before_the_gpu_has_finished),
         cmocka_unit_test(a_page_used_again_starts_anew),
+        cmocka_unit_test(where_all_goes_neighbours_go_together),
         cmocka_unit_test(what_is_live_and_not_there_yet_is_taken_back),
         cmocka_unit_test(a_block_of_two_is_live_until_both_have_gone),
         cmocka_unit_test(a_retained_segment_comes_back_with_its_pages),

@@ -215,8 +215,8 @@ void extents_halved(void) {
 /* While less than 90 % are in use what PyTorch has just mapped comes in large pieces, of two 256ths
  * of the device at most; the page behind another block is none of them. With the first block comes
  * the rest of a single step, not of the last of several. What a block would use a part of stays
- * where it is no larger than 20 MiB. Once the card has been full it does not, and the rest of a
- * single step stays empty, too. */
+ * where it is no larger than 20 MiB. Once the card has been full, and not only would have been, it
+ * does not, and the rest of a single step stays empty, too. */
 void extents_roomy(void) {
     enum { PAGES = 110, STEP = LARGEST_EXTENT, FIRST = 80, REST = PAGES - FIRST - STEP };
     enum { MADE = 1 + 3 + 1, LARGE = 3, OPEN = 3 }; /* 80; 1, 19 and 1 behind; 10 */
@@ -224,6 +224,10 @@ void extents_roomy(void) {
     uint64_t range = range_of(PAGES), small = range_of(STEP), step = STEP * PAGE_BYTES;
     uint64_t middle = range + FIRST * PAGE_BYTES, last = middle - PAGE_BYTES;
     fake.boast = 21;
+    fake.pages_elsewhere = 9 * fake.capacity - 3;
+    forget_reading();
+    vm_mapped(test.vm, range, FIRST * PAGE_BYTES, 0);
+    fake.pages_elsewhere = elsewhere;
     forget_reading();
     unsigned calls = atomic_load(&fake.calls);
     MUST(vm_detach(test.vm, middle, (REST + STEP) * PAGE_BYTES));
