@@ -112,8 +112,8 @@ static void take_row(struct page_table *table, struct choice *choice, struct pag
     }
 }
 
-static size_t take_all(struct page_table *table, enum page_idle list, struct choice *choice,
-                       size_t room) {
+static size_t take_rows(struct page_table *table, enum page_idle list, struct choice *choice,
+                        size_t room) {
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
         struct page *page;
         while (choice->count < room && (page = ready(choice, table->idle[list][size].oldest)))
@@ -133,7 +133,7 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
     size_t size;
     if (victims->want == SIZE_MAX && !victims->at_most) {
         choice.newest_first = false;
-        return take_all(table, victims->list, &choice, room);
+        return take_rows(table, victims->list, &choice, room);
     }
     for (size_t i = 0; i < EXTENT_SIZES; i++) {
         const struct page_list *list = &table->idle[victims->list][i];

@@ -220,6 +220,8 @@ prove_finds() {
 @test "memory comes in small pieces though the card is roomy" { caught_alone in_small_pieces roomy; }
 @test "memory comes in large pieces though the card is not roomy" { caught_alone always_roomy roomy; }
 @test "the last of several steps comes whole, too" { caught_alone last_comes_whole roomy; }
+@test "a card that would have been full counts as one that was" { caught_alone full_by_what_is_wanted roomy; }
+@test "what lies side by side goes apart" { caught_unit neighbours_apart page_rules; }
 @test "a single step comes whole where the card has been full" { caught_alone single_comes_whole roomy; }
 @test "the rest of a step comes though the card has become full" { caught_alone rest_though_full rest_of_step; }
 @test "a block is refused for the rest of a step" { caught_alone refused_for_rest rest_of_step; }
@@ -311,6 +313,7 @@ prove_finds() {
 @test "an error after which the cache was emptied counts as work that went on" { caught emptied_goes_on govern/causes '^work that goes on'; }
 @test "an error after which the program trimmed the pool counts as work that went on" { caught trimmed_goes_on govern/causes '^cudaMallocAsync: one error'; }
 @test "an error that Python handles counts as work that went on" { caught_python handled_goes_on test_work_that_goes_on; }
+@test "what is tried while another error is handled may lie in RAM" { caught_python lent_at_any_error test_a_try_beside; }
 @test "a server's next request counts as work that went on" { caught_python request_goes_on test_what_a_refusal_came_from; }
 @test "how much there is to load is not read" { caught_python weights_not_read test_what_a_refusal_came_from; }
 @test "the owners of an error stay, though the work went on" { caught_python oom_owners_stay test_work_that_goes_on; }
