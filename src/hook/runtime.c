@@ -9,6 +9,7 @@
 #include "serve/async.h"
 #include "track/block.h"
 #include "track/device.h"
+#include "track/oom.h"
 #include "track/thread.h"
 
 cudaError_t cudaMalloc(void **p, size_t n) {
@@ -71,6 +72,14 @@ WRAP(RELEASE_ORDERED, CUDART, cudaFreeAsync_ptsz, (void *p, cudaStream_t s), STR
 
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     MEMORY_INFO(CUDART, cudaMemGetInfo);
+}
+
+/* PyTorch asks for it in order to raise the error of a call that is no allocation. */
+const char *cudaGetErrorString(cudaError_t error) {
+    real_cudaGetErrorString_t real = RUNTIME(cudaGetErrorString);
+    if (error == cudaErrorMemoryAllocation && FROM_ALLOCATOR())
+        oom_at_error(ID_cudaGetErrorString);
+    return real ? real(error) : "unknown error";
 }
 
 /* All that comes before totalGlobalMem has been the same since CUDA 10. */

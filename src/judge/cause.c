@@ -365,6 +365,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     find_left(&oom);
     oom.of_aimdo = library && library_is_aimdo(library);
     oom.of_context = of_hook(&oom, "PrimaryCtx");
+    oom.of_cuda = of_hook(&oom, "cudaGetErrorString");
     oom.cause = find_cause(&oom);
     oom.of_pytorch = refusal->reported || oom.cause == VRAMGC_CAUSE_HOST || of_pool(&oom) ||
                      oom.device->stats.block_allocs == 0;

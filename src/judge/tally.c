@@ -379,7 +379,7 @@ static bool is_warned(const struct tally *tally) {
         return is_warned_of(tally->highest_in);
     struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
     return is_warned_of(tally->failed_in) && oom.of_pytorch && oom.device->stats.block_allocs &&
-           oom.cause != VRAMGC_CAUSE_LIMIT && oom.cause != VRAMGC_CAUSE_HOST;
+           !oom.of_cuda && oom.cause != VRAMGC_CAUSE_LIMIT && oom.cause != VRAMGC_CAUSE_HOST;
 }
 
 static void add_reclaims(struct facts *facts, const struct tally *tally) {

@@ -73,10 +73,12 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
     text_add(text, ": ");
     if (oom->of_context)
         text_add(text, "no room to begin with, for a CUDA context");
+    else if (oom->of_cuda)
+        text_add(text, "CUDA itself wanted some");
     else
         text_format(text, "%s wanted", show_bytes(r->request_bytes).text);
     if (site && !oom->of_context)
-        text_format(text, " by %s", who_name(site).text);
+        text_format(text, " %s %s", oom->of_cuda ? "for" : "by", who_name(site).text);
     if (r->total_bytes && !oom->of_context)
         text_format(text, ", %s%s free", show_bytes(r->free_bytes).text,
                     r->cause == VRAMGC_CAUSE_HOST ? " of RAM" : "");

@@ -88,7 +88,7 @@ static void count_alloc(struct device *device, const struct alloc_freed *of, boo
     if (is_rounded(class, bytes))
         change(&stats->pinned_rounded_bytes, bytes);
     if (class == CLASS_DEVICE)
-        change(&stats->held_bytes, bytes);
+        more ? device_hold(device, bytes) : gauge_subtract(&stats->held_bytes, bytes);
     if (class == CLASS_DEVICE && !more)
         thread_state.returned_bytes[device_index(device)] += bytes;
     if (class == CLASS_DEVICE && !of->segment) {

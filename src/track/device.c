@@ -296,6 +296,30 @@ static void publish_pages(struct vramgc_device_stats *stats, const struct vm_fig
     figure_set(&stats->spilled_ns, figures->spilled_ns);
 }
 
+/* What the card has not the driver takes from what its pool keeps, and tells nobody. The lock is
+ * held. */
+static void pool_gives_way(struct device *device, uint64_t more_bytes) {
+    struct vramgc_device_stats *stats = &device->out->stats;
+    uint64_t idle = device->pool.idle_bytes, total = atomic_load(&device->memory.total_bytes);
+    uint64_t room = minus_u64(total, figure_get(&stats->others_bytes.current));
+    uint64_t held = figure_get(&stats->held_bytes.current) + more_bytes;
+    uint64_t gone = total ? min_u64(idle, minus_u64(held, room)) : 0;
+    if (!gone)
+        return;
+    __atomic_store_n(&device->pool.idle_bytes, idle - gone, __ATOMIC_RELAXED);
+    device_publish(device);
+    gauge_subtract(&stats->held_bytes, gone);
+}
+
+void device_hold(struct device *device, uint64_t bytes) {
+    if (UNLIKELY(__atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED))) {
+        lock_take(&device->lock);
+        pool_gives_way(device, bytes);
+        lock_give(&device->lock);
+    }
+    gauge_add(&device->out->stats.held_bytes, bytes);
+}
+
 void device_account_pages(struct device *device) {
     struct vm *vm = device_engine(device);
     if (!vm)
@@ -315,6 +339,7 @@ void device_account_pages(struct device *device) {
         publish_pages(stats, &figures);
     else
         publish_steps(device, &figures);
+    pool_gives_way(device, minus_u64(now, before));
     gauge_add(&stats->held_bytes, minus_u64(now, before)); /* inside, for resets and each other */
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
     lock_give(&device->lock);

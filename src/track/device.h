@@ -170,6 +170,9 @@ static inline struct vm *device_engine_at(unsigned index) {
     return device ? device_engine(device) : NULL;
 }
 
+/* So much more is held, which is not the page engine's. */
+void device_hold(struct device *device, uint64_t bytes);
+
 /* Brings the figures of its physical memory up to date; and what of it could go back. */
 void device_account_pages(struct device *device);
 uint64_t device_idle_page_bytes(struct device *device);

@@ -69,7 +69,10 @@ static void say_refusal(struct text *text, const struct vramgc_refusal *r) {
     text_format(text, "gpu%u: %s: ", r->device,
                 r->reported == VRAMGC_WENT_ON ? "refused, and the work went on without it"
                                               : "out of memory");
-    say_part(text, "", r->request_bytes, " wanted; ");
+    if (r->request_bytes)
+        say_part(text, "", r->request_bytes, " wanted; ");
+    else
+        text_add(text, "CUDA itself wanted some; ");
     say_part(text, "live ", r->allocated_bytes, ", ");
     say_part(text, "idle ", minus_u64(of_pytorch, r->allocated_bytes), "");
     if (r->other_bytes)

@@ -139,6 +139,7 @@ static void write_refusal(struct device *device, const struct vramgc_refusal *re
     }
     thread->oom.state = OOM_REFUSED;
     thread->oom.card_read = thread->oom.pool_trimmed = false;
+    thread->oom.noted_ns = clock_ns();
     figure_add(&device->out->stats.driver_calls, 1);
     call_failed((enum real_id)refusal->hook);
 }
@@ -271,6 +272,20 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
     refused_call(device, id, bytes, VRAMGC_REPORTED);
 }
 
+/* What was refused just now is known: PyTorch words it, too. */
+void oom_at_error(enum real_id id) {
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (!device || clock_ns() - thread_state.oom.noted_ns < OOM_AT_ONCE_NS)
+        return;
+    struct vramgc_refusal refusal = describe_refusal(device, id, 0);
+    refusal.cause = VRAMGC_CAUSE_FULL; /* how much was wanted is not told */
+    refusal.reported = VRAMGC_REPORTED;
+    write_refusal(device, &refusal, false);
+    became_error(&thread_state.oom.refusal);
+    oom_log_note(&refusal);
+    thread_state.oom.state = OOM_NONE;
+}
+
 /* PyTorch takes the error for none of its own, and never gives the block back. */
 void oom_at_block(struct device *device, uint64_t bytes) {
     thread_state.since_block.refused = true;
@@ -304,6 +319,7 @@ void oom_at_context(unsigned index) {
         .hook = ID_cuDevicePrimaryCtxRetain,
         .reported = VRAMGC_REPORTED,
     });
+    thread_state.oom.noted_ns = clock_ns();
     call_failed(ID_cuDevicePrimaryCtxRetain);
 }
 
@@ -325,6 +341,7 @@ void oom_at_host(enum real_id id, uint64_t bytes) {
         .stack = stack_note(0),
     };
     store_refusal(&refusal);
+    thread_state.oom.noted_ns = clock_ns();
     oom_log_note(&refusal);
     call_failed(id);
 }

@@ -34,6 +34,10 @@ void oom_at_context(unsigned index);
 /* Page-locked or managed memory was refused, which lies with the host. */
 void oom_at_host(enum real_id id, uint64_t bytes);
 
+/* PyTorch words an error of CUDA's, out of memory, of a call that is no request for memory: a
+ * kernel's first run, a stream, a library's handle. */
+void oom_at_error(enum real_id id);
+
 /* PyTorch is about to raise an out-of-memory error, after a refusal or because of a limit of its
  * own. */
 void oom_reported(struct device *device, uint64_t bytes);

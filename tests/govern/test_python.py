@@ -367,6 +367,13 @@ class WholePyTorch(unittest.TestCase):
         self.check(run, ["is served", "goes back", *after])
         self.assertIn("live memory lay in the host", "\n".join(run.report))
 
+    def test_a_kernel_without_room_is_told(self):
+        for mode in "flush", "compact":
+            with self.subTest(mode):
+                sim = ("--mem", "1GiB")
+                settings = {"SIMGPU_MODULE_MEM": "128MiB", "REPORT_COMMAND": str(ROOT / "build/vramgc")}
+                self.check(Run("kernel.py", sim=sim, VRAMGC_MODE=mode, **settings), ["kernel"])
+
     def test_what_autograd_made_is_told(self):
         for mode in "flush", "compact":
             with self.subTest(mode):

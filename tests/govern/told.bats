@@ -20,6 +20,10 @@ is_right() { "$python" tests/govern/test_python.py -k "WholePyTorch.$1"; }
     is_right test_what_autograd_made_is_told
 }
 
+@test "a kernel that has no room for its code" {
+    is_right test_a_kernel_without_room_is_told
+}
+
 @test "a try while the failed one is kept may lie in RAM" {
     is_right test_a_try_beside_a_failed_one_may_lie_in_ram
 }
