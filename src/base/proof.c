@@ -126,10 +126,9 @@ struct proof proof_look(const struct proof_key *key) {
     if (!state_folder(path, sizeof path) || !state_folder_is_trusted(path) ||
         !proof_path(key->card, path, sizeof path) || !read_head(path, head, sizeof head) ||
         !says(head, "card", key->card))
-        return (struct proof){PROOF_NONE, .park = PARK_UNTRIED};
+        return (struct proof){PROOF_NONE, PARK_UNTRIED, false};
     if (!says(head, "driver", key->driver) || !says(head, "engine", engine))
-        return (struct proof){PROOF_OTHER, .park = PARK_UNTRIED};
+        return (struct proof){PROOF_OTHER, PARK_UNTRIED, false};
     return (struct proof){says(head, "result", "passed") ? PROOF_PASSED : PROOF_FAILED,
-                          park_of(head), says(head, "unmap", PROOF_UNMAP_WAITS),
-                          says(head, "host", "passed")};
+                          park_of(head), says(head, "unmap", PROOF_UNMAP_WAITS)};
 }

@@ -65,9 +65,7 @@ enum park_proof { PARK_PROVEN, PARK_UNTRIED, PARK_REFUTED };
 struct proof {
     enum proof_state state;
     enum park_proof park;
-    /* With this driver; false where that is not known. */
-    bool unmap_waits;
-    bool maps_host; /* it can map memory of the host */
+    bool unmap_waits; /* with this driver; false where that is not known */
 };
 
 struct proof proof_look(const struct proof_key *key);

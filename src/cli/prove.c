@@ -94,7 +94,7 @@ static void words_not_tried(int device, const char *why, bool others_use_it) {
 struct told {
     char name[96], memory[32], driver[64], made[128];
     size_t passed, failed, left_out;
-    bool is_passed, waits, parks_not, maps_no_host, old;
+    bool is_passed, waits, parks_not, old;
 };
 
 /* The rest of a line that begins with the word, or NULL. */
@@ -132,8 +132,6 @@ static void note_line(struct told *told, const char *line) {
         told->waits = strcmp(value, PROOF_UNMAP_WAITS) == 0;
     else if ((value = after_word(line, "park ")))
         told->parks_not = strcmp(value, "passed") != 0 && strcmp(value, "not tried") != 0;
-    else if ((value = after_word(line, "host ")))
-        told->maps_no_host = strcmp(value, "passed") != 0;
     else if ((value = after_word(line, "engine ")))
         told->old = !proof_is_of_ours(strtoul(value, NULL, 10));
     else if (is_row(line))
@@ -198,9 +196,6 @@ static void say_meaning(const struct told *told) {
         summary_wrapped(stdout, "NOTE",
                         "VRAMGC_PARK stays off: this driver cannot move a program off the card and "
                         "back.");
-    if (told->is_passed && told->maps_no_host)
-        summary_wrapped(stdout, "NOTE",
-                        "Nothing can lie in RAM: this driver does not map it for the card.");
     if (strstr(told->made, "simulated"))
         summary_wrapped(stdout, "NOTE", "The card is simulated: times mean nothing.");
 }

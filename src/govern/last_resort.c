@@ -10,10 +10,7 @@
 #include "govern/reclaim.h"
 #include "govern/torch.h"
 #include "govern/trim.h"
-#include "govern/mode.h"
 #include "govern/own_thread.h"
-#include "host/memory.h"
-#include "python/names.h"
 #include "track/stream.h"
 #include "track/free_memory.h"
 #include "track/callers.h"
@@ -93,17 +90,6 @@ static enum given ask_peers(const struct request *request) {
     return peers_after_oom(request->device, request->bytes) ? ENOUGH : NOTHING;
 }
 
-/* The program tries again while the tensors of the try that failed are kept by the error that it
- * handles: vramgc cannot free them. Half of the RAM that is free: as much as Windows lends a GPU.
- */
-static enum given lend_host(const struct request *request) {
-    struct vm *vm = device_pages(request->device);
-    bool lends = vm && mode_maps_host(device_index(request->device)) && names_handle_oom() &&
-                 !capture_active() &&
-                 vm_enable_spill(vm, host_memory_read().available_bytes / 2, names_handle_oom);
-    return lends ? ENOUGH : NOTHING;
-}
-
 static enum given ask_aimdo(const struct request *request) {
     bool (*weights)(uint64_t) = torch_has_aimdo() ? atomic_load(&self.weights) : NULL;
     return weights && weights(request->bytes) ? ENOUGH : NOTHING;
@@ -129,7 +115,6 @@ static const struct rung {
     {flush_pytorch, 0, CALL},
     {ask_peers, 0, CALL | SEGMENT | HANDLE | PAGES},
     {ask_aimdo, HANDLE | PAGES, HANDLE | PAGES},
-    {lend_host, 0, PAGES},
 };
 
 struct request last_resort_for(enum refused what, uint64_t bytes) {

@@ -28,7 +28,7 @@ static struct proof proof_of_device(int driver_version, int device) {
     struct proof_key key;
     CUuuid uuid;
     if (!get_uuid || get_uuid(&uuid, device) != CUDA_SUCCESS)
-        return (struct proof){PROOF_NONE, .park = PARK_UNTRIED};
+        return (struct proof){PROOF_NONE, PARK_UNTRIED, false};
     proof_key(uuid.bytes, driver_version, VM_VERSION, &key);
     return proof_look(&key);
 }
@@ -43,10 +43,11 @@ static struct proven proven_look(int driver_version) {
     for (int i = 0; i < count && i < MOST_DEVICES; i++) {
         struct proof proof = proof_of_device(driver_version, i);
         if (i == 0 || proof.state < proven.state)
-            proven.state = proof.state, proven.devices = 0;
-        proven.devices |= (unsigned)(proof.state == proven.state) << i;
-        proven.unmap_waits |= (unsigned)proof.unmap_waits << i;
-        proven.maps_host |= (unsigned)proof.maps_host << i;
+            proven = (struct proven){.state = proof.state, .unmap_waits = proven.unmap_waits};
+        if (proof.state == proven.state)
+            proven.devices |= 1u << i;
+        if (proof.unmap_waits)
+            proven.unmap_waits |= 1u << i;
     }
     return proven;
 }
@@ -104,8 +105,8 @@ static struct {
     bool unsaid, asked, spill_said;
     _Atomic(enum option_mode) mode; /* that of the choice */
     atomic_bool own_pool, keeps_steps;
-    atomic_uint unmap_waits, maps_host; /* devices: struct proven */
-    atomic_bool settled;                /* nothing but a self-test can change it any more */
+    atomic_uint unmap_waits; /* devices: struct proven */
+    atomic_bool settled;     /* nothing but a self-test can change it any more */
 } self;
 CHILD_OPENS(self.lock);
 
@@ -142,18 +143,13 @@ bool mode_wants_own_pool(void) {
 }
 
 bool mode_unmaps_at_rest(unsigned device) {
-    return device < MOST_DEVICES && atomic_load(&self.unmap_waits) >> device & 1;
-}
-
-bool mode_maps_host(unsigned device) {
-    return device < MOST_DEVICES && atomic_load(&self.maps_host) >> device & 1;
+    return device < 32 && atomic_load(&self.unmap_waits) >> device & 1;
 }
 
 void mode_begin(const struct mode_machine *machine) {
     struct vramgc_file *file = store_file();
     atomic_store(&self.own_pool, wants_own_pool(machine->proven.state));
     atomic_store(&self.unmap_waits, machine->proven.unmap_waits);
-    atomic_store(&self.maps_host, machine->proven.maps_host);
     lock_take(&self.lock);
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);

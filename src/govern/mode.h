@@ -9,7 +9,6 @@ struct proven {
     enum proof_state state; /* of all devices, the least that is known of one */
     unsigned devices;       /* those of that state, a bit each */
     unsigned unmap_waits;   /* those where unmapping waits for kernels: vm_unmap_at_rest */
-    unsigned maps_host;     /* those that can map memory of the host */
 };
 
 /* The machine, when recording starts. */
@@ -37,9 +36,6 @@ bool mode_wants_own_pool(void);
 
 /* Does its proof say that unmapping waits for kernels (vm_unmap_at_rest)? */
 bool mode_unmaps_at_rest(unsigned device);
-
-/* That it can map memory of the host? */
-bool mode_maps_host(unsigned device);
 
 /* Before PyTorch's allocator gets a segment: whether it may get its memory page by page. */
 bool mode_is_compact(const struct device *device);

@@ -113,6 +113,6 @@ CUresult place_end(struct place *place);
 
 /* The rows of checks.def. */
 typedef enum outcome check_function(struct text *said);
-#define CHECK(name, function, from, how, asked) check_function check_##function;
+#define CHECK(name, function, from, alone, asked) check_function check_##function;
 #include "prove/checks.def"
 #undef CHECK

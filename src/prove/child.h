@@ -26,14 +26,12 @@ struct prove_card {
 
 /* ---- what is asked ---- */
 
-enum check_how { BESIDE, ALONE, TELLS };
-
 /* A row of checks.def. */
 struct check {
     const char *name, *asked;
     check_function *run;
     enum form from;
-    enum check_how how;
+    bool alone;
 };
 
 /* The longest soak takes 45 s, and its captures may ask for 60 more. tests/gpu counts on two

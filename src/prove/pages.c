@@ -32,12 +32,12 @@ enum outcome check_grain(struct text *said) {
 }
 
 /* One handle of so many bytes at one address, then at another. */
-static enum outcome move_works(struct text *said, size_t bytes,
-                               const CUmemAllocationProp *properties) {
+static enum outcome move_works(struct text *said, size_t bytes) {
+    CUmemAllocationProp properties = place_properties();
     CUmemAccessDesc access = place_access();
     CUmemGenericAllocationHandle handle;
     CUdeviceptr at[2];
-    CALL(cuMemCreate, &handle, bytes, properties, 0);
+    CALL(cuMemCreate, &handle, bytes, &properties, 0);
     for (size_t i = 0; i < 2; i++) {
         CALL(cuMemAddressReserve, &at[i], bytes, 0, 0, 0);
         CALL(cuMemMap, at[i], bytes, 0, handle, 0);
@@ -54,33 +54,16 @@ static enum outcome move_works(struct text *said, size_t bytes,
 }
 
 enum outcome check_content(struct text *said) {
-    CUmemAllocationProp properties = place_properties();
-    return move_works(said, PAGE_BYTES, &properties);
-}
-
-/* Some drivers before 595 crash here on some machines: https://github.com/NVIDIA/nccl/issues/2106
- */
-enum outcome check_host(struct text *said) {
-    CUmemAllocationProp properties = place_properties();
-    CUmemGenericAllocationHandle handle;
-    int node = -1;
-    cu.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, driver_device());
-    properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    properties.location.id = node < 0 ? 0 : node;
-    if (cu.cuMemCreate(&handle, PAGE_BYTES, &properties, 0) != CUDA_SUCCESS)
-        return CHECK_NOT_OFFERED;
-    CALL(cuMemRelease, handle);
-    return move_works(said, PAGE_BYTES, &properties);
+    return move_works(said, PAGE_BYTES);
 }
 
 /* As large as the engine has them. */
 enum outcome check_large(struct text *said) {
-    CUmemAllocationProp properties = place_properties();
     size_t free_bytes, total_bytes;
     CALL(cuMemGetInfo_v2, &free_bytes, &total_bytes);
     size_t pages = extent_within(extent_largest(total_bytes, true));
     text_format(said, "of %zu MiB", pages * PAGE_BYTES >> 20);
-    return move_works(said, pages * PAGE_BYTES, &properties);
+    return move_works(said, pages * PAGE_BYTES);
 }
 
 /* The handles go round by one place; what each holds goes with it. */

@@ -25,15 +25,6 @@ static void write_clean(FILE *out, const char *text) {
         fputc((unsigned char)*text < ' ' || (unsigned char)*text > '~' ? '?' : *text, out);
 }
 
-/* Of the rows that only tell something. */
-static const char *host_word(const struct findings *findings) {
-    size_t i = 0;
-    while (check_table[i].run != check_host)
-        i++;
-    const struct result *result = &findings->results[i];
-    return result->state == STATE_DONE ? outcome_words[result->outcome] : "not tried";
-}
-
 static void write_proof_head(FILE *out, const struct findings *findings, const char *version) {
     const struct prove_card *card = &findings->card;
     char date[32] = "";
@@ -46,12 +37,10 @@ static void write_proof_head(FILE *out, const struct findings *findings, const c
             card->key.engine);
     write_clean(out, card->name);
     fprintf(
-        out,
-        "\npark %s\nhost %s\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n",
+        out, "\npark %s\nbus %s\nmemory %zu MiB\nunmap %s\nform %s\nmade %s by vramgc %s%s\n",
         findings->park.state == STATE_DONE ? outcome_words[findings->park.outcome] : "not tried",
-        host_word(findings), card->bus, card->total_bytes >> 20,
-        findings->unmap_waits ? PROOF_UNMAP_WAITS : "at once", form_names[check_form], date,
-        version, card->simulated ? ", on a simulated device" : "");
+        card->bus, card->total_bytes >> 20, findings->unmap_waits ? PROOF_UNMAP_WAITS : "at once",
+        form_names[check_form], date, version, card->simulated ? ", on a simulated device" : "");
 }
 
 static void write_result(FILE *out, const char *what, const char *name,

@@ -25,7 +25,6 @@ struct python_layout {
     unsigned code_name, code_file, code_line;
     unsigned code_long_name; /* with the class around it; before 3.11 the same as code_name */
     unsigned object_type;    /* in every object: its type */
-    unsigned type_name;      /* in a type: its name, in C */
     unsigned text_ascii;     /* in a str: its letters, where all are ASCII */
     unsigned text_wide;      /* and where not */
     unsigned text_state;     /* the bits that tell which */
@@ -39,14 +38,7 @@ enum { LAYOUT_BYTES_A_LETTER = 7, LAYOUT_COMPACT = 8, LAYOUT_ASCII = 16 };
 enum { MOST_ERRORS = 64 };
 
 /* No place that is looked for is further from the beginning, in Python 3.10 to 3.15. */
-enum {
-    THREAD_BYTES = 512,
-    FRAME_BYTES = 96,
-    CODE_BYTES = 256,
-    TEXT_BYTES = 128,
-    TYPE_BYTES = 64,
-    WORD = 8
-};
+enum { THREAD_BYTES = 512, FRAME_BYTES = 96, CODE_BYTES = 256, TEXT_BYTES = 128, WORD = 8 };
 enum { METH_VARARGS = 1, DEPTH = 3 };
 
 /* Every Python has it loaded to import with. These functions of it import nothing:
@@ -240,21 +232,11 @@ static bool learn_text(void) {
     return learned;
 }
 
-static bool learn_type(void) {
-    struct python_layout *layout = &self.layout;
-    char name[] = "....";
-    layout->object_type = find_word(self.codes[0], py()->code_type, CODE_BYTES);
-    for (layout->type_name = 0; layout->type_name < TYPE_BYTES; layout->type_name += WORD) {
-        uint64_t at = peek_word(address_of(py()->code_type) + layout->type_name);
-        if (at && peek(at, name, sizeof name) == sizeof name && strcmp(name, "code") == 0)
-            return layout->object_type < CODE_BYTES;
-    }
-    return false;
-}
-
 static bool learn_code(void) {
     struct python_layout *layout = &self.layout;
-    bool learned = learn_type() && learn_pointer(&layout->code_name, "co_name") &&
+    layout->object_type = find_word(self.codes[0], py()->code_type, CODE_BYTES);
+    bool learned = layout->object_type < CODE_BYTES &&
+                   learn_pointer(&layout->code_name, "co_name") &&
                    learn_pointer(&layout->code_file, "co_filename") && learn_line() && learn_text();
     if (!learn_pointer(&layout->code_long_name, "co_qualname"))
         layout->code_long_name = layout->code_name;
@@ -439,12 +421,4 @@ uint64_t frames_error(void) {
         place = word_at(place + layout->error_outer);
     }
     return error != none ? error : 0;
-}
-
-bool frames_error_is(const char *end) {
-    uint64_t error = frames_error();
-    uint64_t type = error ? word_at(error + self.layout.object_type) : 0;
-    const char *name = (const char *)(uintptr_t)(type ? word_at(type + self.layout.type_name) : 0);
-    size_t length = name ? strlen(name) : 0;
-    return length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0;
 }

@@ -38,6 +38,3 @@ uint32_t frames_line(uint64_t code);
 
 /* The exception that the thread handles, by address; 0: none. */
 uint64_t frames_error(void);
-
-/* It handles one, and so the name of its class ends. end may not be NULL. */
-bool frames_error_is(const char *end);

@@ -202,10 +202,6 @@ uint64_t names_error(void) {
     return atomic_load(&names_on) ? frames_error() : 0;
 }
 
-bool names_handle_oom(void) {
-    return atomic_load(&names_on) && frames_error_is("OutOfMemoryError");
-}
-
 uint32_t names_latest(void) {
     return (uint32_t)figure_get(&store_file()->latest_site);
 }

@@ -48,9 +48,6 @@ uint32_t names_latest(void);
 /* The exception that the program's Python handles on the calling thread, by address; 0: none. */
 uint64_t names_error(void);
 
-/* It handles PyTorch's out-of-memory: the tensors of what failed live as long as that lasts. */
-bool names_handle_oom(void);
-
 /* Whose a block of so many bytes is, as names_caller tells; 0: also where it is too small to be
  * looked at. On the way of every block that is handed out. */
 extern THREAD_LOCAL int64_t names_left_bytes; /* until a small block is looked at */

@@ -42,7 +42,7 @@ struct vm *device_vm_open(struct device *device) {
         !atomic_compare_exchange_strong(&device->paging.tried, &untried, true))
         return device_pages(device);
     struct vm *vm = open_engine(device);
-    bool no_spill = vm && options->spill && !vm_enable_spill(vm, options->spill, NULL);
+    bool no_spill = vm && options->spill && !vm_enable_spill(vm, options->spill);
     atomic_store_explicit(&device->paging.vm, vm, memory_order_release);
     wakeup(WAKEUP_LOOK); /* pages may have to go soon */
     peer_access_vm_opened(device_index(device));

@@ -117,10 +117,9 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
 }
 
 static uint64_t at_hand_bytes(struct vm *vm) {
-    size_t room = vm_spill_room(vm);
     lock_take(&vm->lock);
-    size_t pages = vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight +
-                   minus_u64(room, vm->host.count);
+    size_t pages =
+        vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room - vm->host.count;
     lock_give(&vm->lock);
     return pages * PAGE_BYTES;
 }

@@ -275,36 +275,22 @@ static CUmemAllocationProp host_properties(int node) {
     return properties;
 }
 
-/* Two threads may come at once. */
-bool vm_enable_spill(struct vm *vm, uint64_t bytes, bool (*may)(void)) {
+bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
     size_t room = bytes / PAGE_BYTES;
-    int node = node_of(vm->device);
-    CUmemAllocationProp properties = host_properties(node);
-    uint64_t *returning =
-        room && vm_probe_of(vm->device, &properties) ? memory_map(room * sizeof *returning) : NULL;
-    lock_take(&vm->lock);
-    struct host_memory *host = &vm->host;
-    bool first = returning && !host->room;
-    if (first) {
-        host->node = node;
-        host->may = may;
-        host->returning = returning;
-        host->room = room;
-    }
-    lock_give(&vm->lock);
-    if (returning && !first)
-        memory_unmap(returning, room * sizeof *returning);
-    return returning != NULL;
-}
-
-size_t vm_spill_room(struct vm *vm) {
-    size_t room = vm_read(vm, &vm->host.room);
-    return room && (!vm->host.may || vm->host.may()) ? room : 0;
+    vm->host.node = node_of(vm->device);
+    CUmemAllocationProp properties = host_properties(vm->host.node);
+    if (!room || !vm_probe_of(vm->device, &properties))
+        return false;
+    vm->host.returning = memory_map(room * sizeof *vm->host.returning);
+    vm->host.room = vm->host.returning ? room : 0;
+    return vm->host.room > 0;
 }
 
 bool vm_may_spill(struct vm *vm) {
-    size_t room = vm_spill_room(vm);
-    return atomic_load(&vm->host.count) < room;
+    lock_take(&vm->lock);
+    bool room = vm->host.count < vm->host.room;
+    lock_give(&vm->lock);
+    return room;
 }
 
 /* The lock is held. */
@@ -327,15 +313,15 @@ uint64_t vm_spilled_ns(const struct vm *vm) {
 uint64_t vm_spill(struct vm *vm) {
     CUmemAllocationProp properties = host_properties(vm->host.node);
     CUmemGenericAllocationHandle handle = 0;
-    size_t most = vm_spill_room(vm);
     lock_take(&vm->lock);
-    bool room = vm->host.count < most;
+    bool room = vm->host.count < vm->host.room;
     if (room)
         count_more(&vm->host);
     vm_changed(vm);
     lock_give(&vm->lock);
     vm_called(vm);
-    if (room && vm_granted(REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0)))
+    /* Of any error of the host's the device's refusal is told. */
+    if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
     lock_take(&vm->lock);
     count_less(&vm->host, room);

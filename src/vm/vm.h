@@ -53,10 +53,10 @@ struct vm_figures {
     uint64_t failed_bytes;    /* of blocks that were refused where PyTorch counts them as allocated
                                   for ever: not those of a range that does not count */
     uint64_t maps, unmaps, creates, releases; /* pages */
-    uint64_t calls;         /* of the driver for all that, for addresses and for access */
-    uint64_t waits;         /* fences that had to wait */
-    uint64_t revived;       /* segments that came back without the driver */
-    uint64_t reused;        /* steps of PyTorch's that got a piece it had unmapped */
+    uint64_t calls;   /* of the driver for all that, for addresses and for access */
+    uint64_t waits;   /* fences that had to wait */
+    uint64_t revived; /* segments that came back without the driver */
+    uint64_t reused;  /* steps of PyTorch's that got a piece it had unmapped */
     uint64_t spilled_bytes; /* of mapped_bytes: in host memory */
     uint64_t spilled_ns;    /* how long anything was */
 };
@@ -72,10 +72,10 @@ struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_pe
  * is idle goes then only while the GPU has nothing to do, or where memory is short. */
 void vm_unmap_at_rest(struct vm *vm);
 
-/* Where the device is really full, up to so many bytes of blocks live in host memory, mapped at the
- * same addresses: those of each thread, or, if may is not NULL, of one where it is true. What was
- * enabled first holds. False: this driver cannot do that; trying it takes a few calls. */
-bool vm_enable_spill(struct vm *vm, uint64_t bytes, bool (*may)(void));
+/* Right after vm_open: where the device is really full, up to so many bytes of blocks live in
+ * host memory, mapped at the same addresses. False: this driver cannot do that (it is tried once).
+ */
+bool vm_enable_spill(struct vm *vm, uint64_t bytes);
 
 /* From our own thread, now and then: idle pages in host memory go back. */
 void vm_spill_decay(struct vm *vm);

@@ -81,7 +81,6 @@ struct peers {
 /* Physical memory in the host's. */
 struct host_memory {
     size_t room;                     /* pages: as many as there may be */
-    bool (*may)(void);               /* NULL, or whether the calling thread may put more there */
     _Atomic size_t count;            /* and are; changed under the lock */
     uint64_t *returning;             /* handles that have lost their place */
     size_t returning_count, leaving; /* not with the host yet */
@@ -284,9 +283,7 @@ static inline uint64_t vm_real_handle(uint64_t handle) {
     return handle & ~HOST_MARK;
 }
 
-/* Pages that may lie there for the calling thread. True: there may be one more; gets it, 0: there
- * is none. */
-size_t vm_spill_room(struct vm *vm);
+/* True: there may be one more page of host memory; gets it, 0: there is none. */
 bool vm_may_spill(struct vm *vm);
 uint64_t vm_spill(struct vm *vm);
 

@@ -40,10 +40,6 @@ void frames(char *out, size_t capacity) {
     }
 }
 
-bool error_is(const char *end) {
-    return frames_error_is(end);
-}
-
 uint64_t error(void) {
     return frames_error();
 }

@@ -361,12 +361,6 @@ class WholePyTorch(unittest.TestCase):
                 run = Run("chunks.py", sim=("--mem", "2GiB"), VRAMGC_MODE=mode, REPORT_COMMAND=str(ROOT / "build/vramgc"))
                 self.check(run, ["in one job"])
 
-    def test_a_try_beside_a_failed_one_may_lie_in_ram(self):
-        after = ["not after it", "nor while another is handled"]
-        run = Run("handled.py", sim=("--proven", "--mem", "1GiB"), VRAMGC_MODE="auto", REPORT_COMMAND=str(ROOT / "build/vramgc"))
-        self.check(run, ["is served", "goes back", *after])
-        self.assertIn("live memory lay in the host", "\n".join(run.report))
-
     def test_a_kernel_without_room_is_told(self):
         for mode in "flush", "compact":
             with self.subTest(mode):

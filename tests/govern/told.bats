@@ -23,7 +23,3 @@ is_right() { "$python" tests/govern/test_python.py -k "WholePyTorch.$1"; }
 @test "a kernel that has no room for its code" {
     is_right test_a_kernel_without_room_is_told
 }
-
-@test "a try while the failed one is kept may lie in RAM" {
-    is_right test_a_try_beside_a_failed_one_may_lie_in_ram
-}

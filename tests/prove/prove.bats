@@ -33,7 +33,7 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
     prove --mem 4GiB -- --quick
     passes
     [[ $proof == "vramgc proof 1"* && $proof == *$'\ndriver 13.0\nengine '* && $proof == *$'\nform quick\n'* ]]
-    [[ $proof == *$'\ncheck translation: passed'* && $proof == *$'\nhost passed\n'* ]]
+    [[ $proof == *$'\ncheck translation: passed'* ]]
     [ "$(stat -c %a "$XDG_STATE_HOME"/vramgc/*.proof)" = 600 ]
     [ "$(find "$XDG_STATE_HOME/vramgc" -type f | wc -l)" = 1 ] # nothing lies beside it
 }
@@ -79,10 +79,9 @@ finds() { [ "$status" = 1 ] && [[ $proof == *$'\nresult failed\n'* && $proof == 
 }
 
 # The device's strictness ends whoever does something wrong.
-@test "a driver that crashes on host memory, on which a display hangs: that is told, and nothing else fails" {
+@test "a driver that crashes on host memory, on which a display hangs: nothing of that is touched" {
     SIMGPU_CHEAT=host_crash SIMGPU_STRICT=abort SIMGPU_DISPLAY=nvml prove --mem 2GiB --
     passes
-    [[ $output == *'NOTE     Nothing can lie in RAM'* && $proof == *$'\nhost failed\n'* && $proof == *$'\ncheck host: failed'*'ended by signal'* ]]
     [[ $proof == *$'\ncheck full card: left out'*'a monitor is connected'* ]]
     [[ $proof == *$'\ncheck release: passed'* ]]
 }
@@ -232,7 +231,7 @@ copies_to_other() { [[ $proof =~ check\ peer\ copies:\ $1,\ [0-9]+\ us:\ $2 ]]; 
 
 @test "one screen: how many passed, what failed and what was seen, what that means, what to type next" {
     prove --mem 2GiB -- --quick
-    [[ $output == *$'RESULT   16 of 16 tests passed. 2 more do not apply here.\nMEANS    Mode auto is compact on this card'* ]]
+    [[ $output == *$'RESULT   15 of 15 tests passed. 2 more do not apply here.\nMEANS    Mode auto is compact on this card'* ]]
     [[ $output == *$'\nNEXT     vramgc run ./webui.sh\n'* && $output != *FAILED* && $output != *translation* ]]
     [ "$(wc -l <<<"$output")" -le 12 ]
     SIMGPU_CHEAT=early_event prove --mem 2GiB -- --quick

@@ -9,10 +9,7 @@
 #include "govern/reclaim.h"
 #include "govern/torch.h"
 #include "govern/trim.h"
-#include "govern/mode.h"
 #include "govern/own_thread.h"
-#include "host/memory.h"
-#include "python/names.h"
 #include "track/stream.h"
 #include "track/callers.h"
 #include "track/process_state.h"
@@ -21,7 +18,7 @@
 
 #include <string.h>
 
-enum { WANTED = 100, RAM = 4000 };
+enum { WANTED = 100 };
 
 static struct {
     struct device device, other;
@@ -30,7 +27,7 @@ static struct {
     char climbed[16];
     char gives; /* the letter of the rung that does */
     uint64_t own_bytes, releasable_bytes;
-    bool capturing, aimdo, handles, maps_host;
+    bool capturing, aimdo;
 } test;
 
 static bool climb(char rung) {
@@ -42,7 +39,7 @@ static bool climb(char rung) {
 
 /* --- the rungs --- */
 
-static char steps_of_device, steps_of_other, pages_of_device; /* never looked into */
+static char steps_of_device, steps_of_other; /* never looked into */
 
 uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
     assert_int_equal(bytes, WANTED);
@@ -83,31 +80,7 @@ static bool give_weights(uint64_t bytes) {
     return climb('a');
 }
 
-/* Only in mode compact, while Python handles an out-of-memory. */
-bool vm_enable_spill(struct vm *vm, uint64_t bytes, bool (*may)(void)) {
-    assert_ptr_equal(vm, &pages_of_device);
-    assert_int_equal(bytes, RAM / 2);
-    assert_true(may());
-    return climb('h');
-}
-
 /* --- what they are asked about --- */
-
-unsigned device_index(const struct device *device) {
-    return device == &test.other;
-}
-
-bool mode_maps_host(unsigned device) {
-    return device == 0 && test.maps_host;
-}
-
-bool names_handle_oom(void) {
-    return test.handles;
-}
-
-struct host_memory host_memory_read(void) {
-    return (struct host_memory){.available_bytes = RAM};
-}
 
 atomic_int recording_state;
 THREAD_LOCAL struct thread_state thread_state;
@@ -223,29 +196,6 @@ static void some_is_not_enough(void **state) {
     climbs(&request, "otfp", true);
 }
 
-static void a_try_beside_a_failed_one_may_lie_in_ram(void **state) {
-    (void)state;
-    struct request request = {&test.device, WANTED, REFUSED_PAGES, false, 0};
-    test.handles = test.maps_host = true;
-    climbs(&request, "tpa", false);
-    test.device.paging.vm = (struct vm *)&pages_of_device;
-    request.next = 0;
-    climbs(&request, "tpah", false);
-    request.next = 0;
-    test.gives = 'h';
-    climbs(&request, "tpah", true);
-    request.next = 0;
-    test.capturing = true;
-    climbs(&request, "tpa", false);
-    test.capturing = test.handles = false;
-    request.next = 0;
-    climbs(&request, "tpa", false);
-    test.handles = true;
-    test.maps_host = false;
-    request.next = 0;
-    climbs(&request, "tpa", false);
-}
-
 static void without_aimdo_no_weights_are_asked_for(void **state) {
     (void)state;
     struct request request = {&test.device, WANTED, REFUSED_PAGES, false, 0};
@@ -274,7 +224,6 @@ int main(void) {
         cmocka_unit_test_setup(each_request_has_its_rungs, begin),
         cmocka_unit_test_setup(it_is_asked_again_after_each_that_gave, begin),
         cmocka_unit_test_setup(some_is_not_enough, begin),
-        cmocka_unit_test_setup(a_try_beside_a_failed_one_may_lie_in_ram, begin),
         cmocka_unit_test_setup(without_aimdo_no_weights_are_asked_for, begin),
         cmocka_unit_test_setup(only_what_pytorch_asks_again_is_first, begin),
     };

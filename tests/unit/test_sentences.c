@@ -223,8 +223,6 @@ static const struct row notes[] = {
      "1 more was refused, and the work went on at once without it."},
     {"full full reported=went-on full reported=went-on full",
      "2 more were refused, and the work went on at once without them."},
-    {"full spilled=100", "Where the program tried again, up to 100 MiB lay in RAM: that is slow."},
-    {"full spill=1GiB spilled=100", ""},
     {"full host full", "Linux refused to lock RAM, too: 1x."},
     {"host full host", ""},
     {"full live=6000 mode=compact", "PyTorch's message counts idle memory as free."},
