@@ -88,9 +88,11 @@ bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool a
                card_has(device, vm, bytes, MEMINFO_ANSWER);
     if (has && (!segment || LIKELY(vm_could_back(vm, bytes))))
         return false;
+    uint64_t made_bytes = thread_unmapped_handle_bytes();
+    if (!segment && made_bytes + bytes > atomic_load(&device->memory.total_bytes))
+        return true; /* with VRAMGC_SPILL: PyTorch up to 2.10 maps past the end of its segment */
     bool retried = asked_again;
     bool last = retried || capture_active() || cache_is_empty(device);
-    uint64_t made_bytes = thread_unmapped_handle_bytes();
     struct request request = {device, made_bytes + bytes, REFUSED_PAGES, .pytorch_retries = !last};
     bool granted = last && may_be_backed(vm, made_bytes, bytes);
     while (!granted && last_resort(&request))

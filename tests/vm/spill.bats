@@ -51,6 +51,21 @@ full='alloc a 400MiB; fill a 1; alloc b 200MiB; fill b 2; verify a 1; verify b 2
     done
 }
 
+# PyTorch up to 2.10 maps past the end of its segment, which is an eighth larger than the card.
+@test "no request is larger than the card, where segments are expandable" {
+    local version
+    for version in $versions; do
+        VRAMGC_SPILL=4GiB PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True drive "$version" \
+            'expect_oom 2000MiB; alloc a 400MiB; fill a 1; verify a 1' "${small[@]}"
+        [ "$status" = 0 ]
+    done
+}
+
+# Every other handle there is the host's.
+@test "whatever code the host refuses memory with, the program has it or is out of memory" {
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False VRAMGC_SPILL=256MiB passes "$full" "${small[@]}" --fail cuMemCreate:344:304@libvramgc.so
+}
+
 # bats test_tags=random
 @test "random blocks on several streams, live bytes up to 1.1 times the device: contents right, nothing refused" {
     VRAMGC_SPILL=1GiB passes 'random seed=3 ops=4000 streams=4 max=256MiB live=100 every=500 compare=1 fill=1' --mem 2900MiB
