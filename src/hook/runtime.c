@@ -77,6 +77,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
 /* PyTorch asks for it in order to raise the error of a call that is no allocation. */
 const char *cudaGetErrorString(cudaError_t error) {
     real_cudaGetErrorString_t real = RUNTIME(cudaGetErrorString);
+    call_made(ID_cudaGetErrorString);
     if (error == cudaErrorMemoryAllocation && FROM_ALLOCATOR())
         oom_at_error(ID_cudaGetErrorString);
     return real ? real(error) : "unknown error";

@@ -291,7 +291,8 @@ static void find_failed(struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal, *before = error_before(oom);
     const struct vramgc_site *site = before ? who_asked(file, before) : NULL;
     uint64_t bytes = 0;
-    if (!site || site_loads(site) || strncmp(site->function, "<module>", 8) == 0)
+    if (!site || site_loads(site) || site_is_lora(site) ||
+        strncmp(site->function, "<module>", 8) == 0)
         return;
     for (uint64_t i = 0; i < owners->count; i++) {
         const struct vramgc_site *owner = &file->sites[owners->list[i].site];
@@ -304,16 +305,6 @@ static void find_failed(struct oom *oom) {
         oom->failed = (struct oom_part){site, bytes};
 }
 
-/* Who had it when so much was live. */
-static const struct vramgc_who *who_when(const struct vramgc_device *device,
-                                         const struct vramgc_job *job) {
-    uint64_t i = 0;
-    while (i < device->who_count &&
-           (device->who[i].time_ns < job->time_ns || device->who[i].live_bytes != job->live_bytes))
-        i++;
-    return i < device->who_count ? &device->who[i] : NULL;
-}
-
 /* Of the function that most of it is of, if that did not load. */
 static struct oom_part left_after(const struct oom *oom, const struct vramgc_job *before,
                                   const struct vramgc_job *job) {
@@ -322,9 +313,7 @@ static struct oom_part left_after(const struct oom *oom, const struct vramgc_job
     uint64_t more = minus_u64(job->live_bytes, before->live_bytes);
     for (uint32_t i = 0; then && now && i < now->count; i++) {
         const struct vramgc_site *site = &oom->record->file->sites[now->sites[i]];
-        uint64_t bytes = who_bytes(now, i);
-        for (uint32_t j = 0; j < then->count; j++)
-            bytes = minus_u64(bytes, then->sites[j] == now->sites[i] ? who_bytes(then, j) : 0);
+        uint64_t bytes = who_more_than(then, now->sites[i], who_bytes(now, i));
         if (bytes > max_u64(more / 2, oom->sum.total_bytes / CAUSE_SHARE) && !site_loads(site))
             return (struct oom_part){site, more};
     }

@@ -57,7 +57,7 @@ struct oom {
     bool optimizer;         /* it was making tensors as large as the weights */
     bool of_aimdo;          /* most of what other code held was comfy-aimdo's: DynamicVRAM */
     bool of_context;        /* there was no room for the device's context */
-    bool of_cuda; /* nobody asked for memory: CUDA needed some for itself */
+    bool of_cuda;           /* nobody asked for memory: CUDA needed some for itself */
     bool of_pytorch;        /* or not known; else others than PyTorch's cache asked */
 };
 

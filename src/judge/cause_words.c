@@ -189,7 +189,7 @@ static void add_attention(struct facts *facts, const struct oom *oom) {
 static void add_row(struct facts *facts, const struct oom *oom) {
     const struct vramgc_owner *row = oom->row;
     const struct vramgc_site *site = row ? &oom->record->file->sites[row->site] : NULL;
-    if (!row || *site->phase)
+    if (!row || *site->phase || oom->refusal->recorded)
         return;
     fact_if(facts, true, MORE_COMES);
     fact_word(facts, "maker", who_short_name(site).text);
@@ -199,15 +199,16 @@ static void add_row(struct facts *facts, const struct oom *oom) {
 /* Many pieces that stay, and then a request for as much as all of them: torch.cat(). */
 static void add_joiner(struct facts *facts, const struct oom *oom) {
     enum { NEARLY = 32 };
-    const struct vramgc_refusal *r = oom->refusal;
-    const struct vramgc_owner *owner =
-        growers_find(&oom->device->owners_at_oom, (uint64_t)r->site - 1);
-    uint64_t all = owner ? owner->bytes : 0;
-    uint64_t differs = max_u64(all, r->request_bytes) - min_u64(all, r->request_bytes);
-    if (!owner || owner->blocks < GROWERS_PIECES || differs > r->request_bytes / NEARLY)
-        return;
-    fact_word(facts, "joiner", who_short_name(&oom->record->file->sites[owner->site]).text);
-    fact_count(facts, "joined", owner->blocks);
+    const struct vramgc_owners *owners = &oom->device->owners_at_oom;
+    uint64_t wanted = oom->refusal->request_bytes;
+    for (const struct vramgc_owner *of = owners->list; of < owners->list + owners->count; of++) {
+        uint64_t differs = max_u64(of->bytes, wanted) - min_u64(of->bytes, wanted);
+        const struct vramgc_site *site = &oom->record->file->sites[of->site];
+        if (of->blocks < GROWERS_PIECES || differs > wanted / NEARLY || site_loads(site))
+            continue;
+        fact_word(facts, "joiner", who_short_name(site).text);
+        fact_count(facts, "joined", of->blocks);
+    }
 }
 
 /* The same program has done with less. */
@@ -361,7 +362,8 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_jobs_before(facts, oom);
     add_part(facts, "loader", "loaded", &oom->load);
     add_part(facts, "failer", "failed", &oom->failed);
-    add_part(facts, "leaver", "remained", &oom->left);
+    if (oom_program_went_on(oom))
+        add_part(facts, "leaver", "remained", &oom->left);
     facts_of_ram(facts, oom->record->file);
     add_text_encoder(facts, oom);
     add_growth(facts, oom);

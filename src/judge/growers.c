@@ -33,7 +33,7 @@ bool site_loads(const struct vramgc_site *site) {
     return does;
 }
 
-static bool is_lora(const struct vramgc_site *site) {
+bool site_is_lora(const struct vramgc_site *site) {
     return strcmp(site->phase, "LoRA") == 0 || strncmp(site->file, "tuners/", 7) == 0 ||
            strcasestr(site->function, "lora") || strcasestr(site->file, "lora");
 }
@@ -98,7 +98,7 @@ bool growers_load(const struct vramgc_file *file, const struct vramgc_device *de
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < grown->count; i++) {
         const struct vramgc_site *site = &file->sites[grown->list[i].site];
-        if (loras ? is_lora(site) : !!loader_of(file, &device->calls_at_peak, site))
+        if (loras ? site_is_lora(site) : !!loader_of(file, &device->calls_at_peak, site))
             bytes += grown->list[i].bytes;
     }
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;

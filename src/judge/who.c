@@ -138,6 +138,36 @@ struct who_name who_short_name(const struct vramgc_site *site) {
     return name_with(site, text_after_folder(site->file));
 }
 
+const struct vramgc_who *who_when(const struct vramgc_device *device,
+                                  const struct vramgc_job *job) {
+    uint64_t i = 0;
+    while (i < device->who_count &&
+           (device->who[i].time_ns < job->time_ns || device->who[i].live_bytes != job->live_bytes))
+        i++;
+    return i < device->who_count ? &device->who[i] : NULL;
+}
+
+uint64_t who_more_than(const struct vramgc_who *then, uint64_t site, uint64_t bytes) {
+    for (uint32_t i = 0; i < then->count; i++)
+        bytes = minus_u64(bytes, then->sites[i] == site ? who_bytes(then, i) : 0);
+    return bytes;
+}
+
+/* Whose memory is most more than after the first job; NULL: not known. */
+static const struct vramgc_owner *most_stays(const struct stats_file *record,
+                                             const struct vramgc_device *device,
+                                             const struct vramgc_owners *owners) {
+    const struct vramgc_who *then = record->job_count ? who_when(device, record->jobs[0]) : NULL;
+    const struct vramgc_owner *best = NULL;
+    uint64_t most = 0, more;
+    for (uint64_t i = 0; then && i < owners->count; i++)
+        if ((more = who_more_than(then, owners->list[i].site, owners->list[i].bytes)) > most) {
+            most = more;
+            best = &owners->list[i];
+        }
+    return best;
+}
+
 void who_say_most(struct text *text, const struct stats_file *record,
                   const struct vramgc_device *device, bool at_oom, bool stayed) {
     bool then = at_oom && device && who_has_oom(device);
@@ -150,13 +180,10 @@ void who_say_most(struct text *text, const struct stats_file *record,
     text_format(text, "%s of %s live %s: %s%s%s", show_bytes(owners->list[0].bytes).text,
                 show_bytes(owners->live_bytes).text, when, who_name(site).text,
                 *site->phase ? ", " : "", site->phase);
-    /* A model that was there from the start does not grow. */
-    const uint32_t grown = device->owners_grown.list[0].site;
-    if (stayed && device->owners_grown.count && grown != owners->list[0].site &&
-        bytes_of(owners, grown))
-        text_format(text, "; %s that earlier jobs left: %s",
-                    show_bytes(bytes_of(owners, grown)).text,
-                    who_name(&record->file->sites[grown]).text);
+    const struct vramgc_owner *grown = stayed ? most_stays(record, device, owners) : NULL;
+    if (grown && grown != owners->list)
+        text_format(text, "; %s that earlier jobs left: %s", show_bytes(grown->bytes).text,
+                    who_name(&record->file->sites[grown->site]).text);
 }
 
 /* ---- the peak ---- */

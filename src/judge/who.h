@@ -59,6 +59,12 @@ const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
                                             const struct vramgc_device *device,
                                             const struct short_peak *peak);
 
+/* Who had it when a job had left so much; NULL: not known. */
+const struct vramgc_who *who_when(const struct vramgc_device *device, const struct vramgc_job *job);
+
+/* By how much so many bytes of a site are more than it had then. */
+uint64_t who_more_than(const struct vramgc_who *then, uint64_t site, uint64_t bytes);
+
 /* "encode_prompt (pipelines/pipeline.py:212)"; short, of a site that is
  * known: "encode_prompt (pipeline.py:212)". */
 struct who_name {

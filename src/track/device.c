@@ -296,7 +296,7 @@ static void publish_pages(struct vramgc_device_stats *stats, const struct vm_fig
     figure_set(&stats->spilled_ns, figures->spilled_ns);
 }
 
-/* What the card has not the driver takes from what its pool keeps, and tells nobody. The lock is
+/* The driver takes what the card has not from what its pool keeps, and tells nobody. The lock is
  * held. */
 static void pool_gives_way(struct device *device, uint64_t more_bytes) {
     struct vramgc_device_stats *stats = &device->out->stats;

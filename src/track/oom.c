@@ -272,7 +272,7 @@ void oom_at_pool(enum real_id id, uint64_t bytes) {
     refused_call(device, id, bytes, VRAMGC_REPORTED);
 }
 
-/* What was refused just now is known: PyTorch words it, too. */
+/* A refusal of just now is known: PyTorch words it, too. */
 void oom_at_error(enum real_id id) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device || clock_ns() - thread_state.oom.noted_ns < OOM_AT_ONCE_NS)

@@ -68,7 +68,7 @@ struct thread_oom {
     uint64_t seen_free_bytes, seen_idle_bytes; /* mode compact: as without us, then */
     struct vramgc_refusal told;   /* the latest that became an error; its sequence 0: none, or
                                      what came of it is known */
-    uint64_t noted_ns; /* when the latest of any kind was */
+    uint64_t noted_ns;            /* when the latest of any kind was */
     uint64_t told_ns, told_block; /* when, and the thread's latest block then */
     uint64_t told_error;          /* the exception that Python handled then (names.h) */
     uint32_t told_caller;         /* who asked */

@@ -332,6 +332,7 @@ static void addresses(void) {
     OK(CALL(cudaMemcpyAsync)(text, (char *)p + 512, 7, cudaMemcpyDefault, NULL));
     OK(MORE(cudaStreamSynchronize)(NULL));
     CHECK(strcmp(text, "copied") == 0);
+    CHECK(strcmp(CALL(cudaGetErrorString)(cudaErrorMemoryAllocation), "out of memory") == 0);
     CALL(cudaIpcGetMemHandle)(&handle, p);                        /* not every machine can */
     CHECK(CALL(cudaDeviceEnablePeerAccess)(0, 0) != cudaSuccess); /* nobody is his own peer */
     UNCHANGED();

@@ -16,9 +16,11 @@ struct row {
 #define LORA                                                                                       \
     "Each LoRA that was loaded is still there: delete its adapter before the next one (PEFT: "     \
     "delete_adapter(), diffusers: delete_adapters())."
+#define RECORDS                                                                                    \
+    "PyTorch records gradients, and each result keeps all steps that led to it: run what does "    \
+    "not train under torch.inference_mode(), or torch.no_grad()."
 #define GRADIENTS                                                                                  \
-    "PyTorch records gradients, and each result keeps all steps that led to it: run the loop "     \
-    "under torch.inference_mode(), or torch.no_grad(). To train, detach() what you keep."
+    RECORDS " To train, detach() the results that you keep, or use gradient checkpointing."
 #define HELD                                                                                       \
     "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
     "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
@@ -272,6 +274,11 @@ static const struct row todos[] = {
      "Move each of the 42 to RAM (.cpu()) as it comes, and join them there. Or make image or batch "
      "smaller."},
     {"full pile=7:together", SMALLER},
+    {"full recorded", RECORDS " To train, use gradient checkpointing, or a smaller batch."},
+    {"full recorded row=9", GRADIENTS},
+    {"full hook=cudaGetErrorString free=60 idle=200",
+     "Use `vramgc run --lowvram`, or --headroom 512MiB: 200 MiB of idle memory would have been "
+     "free for it."},
     {"full states=1000",
      "Train a LoRA instead of all weights in sample (sampling.py:12), or choose an optimizer with "
      "small states: AdamW8bit (bitsandbytes) or Adafactor. With foreach=False a step needs less."},
@@ -309,7 +316,6 @@ static const struct row todos[] = {
     {"full grows=100 lora", LORA},
     {"full pile=20 recorded", GRADIENTS},
     {"full grows=100 recorded", GRADIENTS},
-    {"full recorded", SMALLER},
     {"full lora", SMALLER},
     {"full jobs=500:600 mode=compact",
      "Unload the models that earlier jobs used, or find what else they left."},
@@ -450,3 +456,9 @@ static const struct row todos[] = {
 };
 
 #endif
+
+/* The peak is 7.7 GiB. A program that is ended while it takes more has had no look at that. */
+static const struct row mosts[] = {
+    {"owner=7800", "7.6 GiB of 7.6 GiB live at the peak: sample (k/sampling.py:12)"},
+    {"owner=6000", "5.9 GiB of 5.9 GiB live near the peak: sample (k/sampling.py:12)"},
+};
