@@ -89,7 +89,8 @@ bool capacity_fails(struct device *device, struct vm *vm, uint64_t bytes, bool a
     if (has && (!segment || LIKELY(vm_could_back(vm, bytes))))
         return false;
     uint64_t made_bytes = thread_unmapped_handle_bytes();
-    if (!segment && made_bytes + bytes > atomic_load(&device->memory.total_bytes))
+    uint64_t total_bytes = atomic_load(&device->memory.total_bytes); /* 0: not known */
+    if (!segment && total_bytes && made_bytes + bytes > total_bytes)
         return true; /* with VRAMGC_SPILL: PyTorch up to 2.10 maps past the end of its segment */
     bool retried = asked_again;
     bool last = retried || capture_active() || cache_is_empty(device);
