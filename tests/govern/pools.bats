@@ -114,6 +114,13 @@ queued='alloc a 14GiB; fill a 1; free a'
     done
 }
 
+@test "what the driver takes from a pool for another request is not held twice" {
+    for version in $versions; do
+        VRAMGC_MODE=observe drive_async "$version" 'alloc a 14GiB; free a; synchronize; cuda_malloc c 20GiB; expect vramgc.held_bytes <= 24GiB; _exit 0'
+        [ "$(fact held_bytes_peak)" -le $((24 * GIB)) ]
+    done
+}
+
 @test "a refused request: observe only says so" {
     for version in $versions; do
         VRAMGC_MODE=observe drive_async "$version" "$queued; alloc c 20GiB stream=1; expect vramgc.held_bytes >= 14GiB"
