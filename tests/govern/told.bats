@@ -7,6 +7,8 @@ setup() {
     begin
     python=${PYTHON:-$PWD/build/venv/bin/python}
     [ -x "$python" ] || skip "no PyTorch under build/venv"
+    VRAMGC_LIBRARY=$(scripts/plain-path)/build/libvramgc.so
+    export VRAMGC_LIBRARY
 }
 
 # is_right TEST: that of test_python.py.

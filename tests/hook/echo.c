@@ -19,7 +19,7 @@ __attribute__((visibility("default"))) struct echo *echo_state(void) {
         noted->calls++;                                                                            \
         noted->length = 0;                                                                         \
         ECHO_ARGUMENTS arguments;                                                                  \
-        return (kind)noted->result;                                                                \
+        return (kind)(intptr_t)noted->result;                                                      \
     }
 #define FAIL(kind, symbol, parameters)                                                             \
     __attribute__((visibility("default"))) kind symbol parameters {                                \
