@@ -25,3 +25,11 @@ is_right() { "$python" tests/govern/test_python.py -k "WholePyTorch.$1"; }
 @test "a kernel that has no room for its code" {
     is_right test_a_kernel_without_room_is_told
 }
+
+@test "RAM that one job keeps" {
+    is_right test_what_one_job_keeps_in_ram_is_told
+}
+
+@test "models that are moved without need" {
+    is_right test_models_that_are_moved_without_need_are_told
+}
