@@ -282,8 +282,7 @@ static void add_backward(struct facts *facts, const struct oom *oom) {
     if (!grown->count || strcmp(site->phase, "backward") != 0)
         return;
     fact_word(facts, "trainer", who_short_name(site).text);
-    const struct vramgc_owner *owner =
-        growers_find(&oom->device->owners_at_oom, grown->list[0].site);
+    const struct vramgc_owner *owner = who_find(&oom->device->owners_at_oom, grown->list[0].site);
     if (!owner || !owner->blocks)
         return;
     fact_count(facts, "made", owner->blocks);

@@ -104,20 +104,13 @@ bool growers_load(const struct vramgc_file *file, const struct vramgc_device *de
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
 }
 
-const struct vramgc_owner *growers_find(const struct vramgc_owners *owners, uint64_t site) {
-    for (uint64_t i = 0; i < owners->count; i++)
-        if (owners->list[i].site == site)
-            return &owners->list[i];
-    return NULL;
-}
-
 const struct vramgc_owner *growers_row(const struct vramgc_file *file,
                                        const struct vramgc_device *device,
                                        const struct vramgc_refusal *refusal) {
     enum { ROUNDING = 16 };         /* a segment is rounded up to 2 MiB */
     enum { LEAST_BYTES = 2 << 20 }; /* the sizes of smaller ones are not known */
     const struct vramgc_owner *owner =
-        growers_find(&device->owners_at_oom, (uint64_t)refusal->site - 1);
+        who_find(&device->owners_at_oom, (uint64_t)refusal->site - 1);
     if (!owner || refusal->request_bytes < LEAST_BYTES || owner->blocks < GROWERS_PIECES ||
         loader_of(file, &device->calls_at_oom, &file->sites[owner->site]))
         return NULL;

@@ -47,9 +47,6 @@ void growth_say(struct text *text, const struct vramgc_file *file,
 bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
                   uint64_t grown_bytes, bool loras);
 
-/* That function's entry, whose number begins at 0; NULL: it has none. */
-const struct vramgc_owner *growers_find(const struct vramgc_owners *owners, uint64_t site);
-
 /* So many tensors of one function are a row. */
 enum { GROWERS_PIECES = 8 };
 

@@ -8,11 +8,16 @@
 
 #include <string.h>
 
-static uint64_t bytes_of(const struct vramgc_owners *owners, uint32_t site) {
+const struct vramgc_owner *who_find(const struct vramgc_owners *owners, uint64_t site) {
     for (uint64_t i = 0; i < owners->count; i++)
         if (owners->list[i].site == site)
-            return owners->list[i].bytes;
-    return 0;
+            return &owners->list[i];
+    return NULL;
+}
+
+static uint64_t bytes_of(const struct vramgc_owners *owners, uint64_t site) {
+    const struct vramgc_owner *owner = who_find(owners, site);
+    return owner ? owner->bytes : 0;
 }
 
 static uint64_t rest_of(const struct vramgc_owners *owners) {

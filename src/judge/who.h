@@ -59,6 +59,9 @@ const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
                                             const struct vramgc_device *device,
                                             const struct short_peak *peak);
 
+/* That function's entry, whose number begins at 0; NULL: it has none. */
+const struct vramgc_owner *who_find(const struct vramgc_owners *owners, uint64_t site);
+
 /* Who had it when a job had left so much; NULL: not known. */
 const struct vramgc_who *who_when(const struct vramgc_device *device, const struct vramgc_job *job);
 

@@ -25,6 +25,8 @@ static uint32_t refusal_cause(const struct vramgc_refusal *refusal, uint64_t wan
                               uint64_t step_bytes) {
     uint64_t there_bytes = refusal->free_bytes + refusal->idle_bytes;
     uint64_t steps = (wanted_bytes + step_bytes - 1) / step_bytes;
+    if (!wanted_bytes) /* how much it was is not told */
+        return VRAMGC_CAUSE_FULL;
     if (!refusal->total_bytes) /* it was never read */
         return VRAMGC_CAUSE_UNKNOWN;
     if (refusal->free_bytes >= steps * step_bytes)
@@ -277,12 +279,8 @@ void oom_at_error(enum real_id id) {
     struct device *device = recording_is_on() ? device_current() : NULL;
     if (!device || clock_ns() - thread_state.oom.noted_ns < OOM_AT_ONCE_NS)
         return;
-    struct vramgc_refusal refusal = describe_refusal(device, id, 0);
-    refusal.cause = VRAMGC_CAUSE_FULL; /* how much was wanted is not told */
-    refusal.reported = VRAMGC_REPORTED;
-    write_refusal(device, &refusal, false);
-    became_error(&thread_state.oom.refusal);
-    oom_log_note(&refusal);
+    refused_call(device, id, 0, VRAMGC_REPORTED);
+    oom_log_note(&thread_state.oom.refusal);
     thread_state.oom.state = OOM_NONE;
 }
 

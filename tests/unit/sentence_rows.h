@@ -455,10 +455,10 @@ static const struct row todos[] = {
     {"killed=KILL", ""},
 };
 
-#endif
-
 /* The peak is 7.7 GiB. A program that is ended while it takes more has had no look at that. */
 static const struct row mosts[] = {
     {"owner=7800", "7.6 GiB of 7.6 GiB live at the peak: sample (k/sampling.py:12)"},
     {"owner=6000", "5.9 GiB of 5.9 GiB live near the peak: sample (k/sampling.py:12)"},
 };
+
+#endif
