@@ -267,6 +267,7 @@ struct vramgc_refusal {
     uint32_t site;     /* 1 + index into sites[], 0: not known */
     uint32_t library;  /* index into libraries[]: whose most of other_bytes is, 0: nobody's */
     uint32_t recorded; /* 1: autograd recorded this thread's work */
+    uint32_t thread;   /* which asked, as Linux numbers it; 0: not told */
 };
 
 struct vramgc_mark {

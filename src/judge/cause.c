@@ -232,13 +232,22 @@ static uint64_t stayed_bytes(const struct oom *oom) {
     return bytes >= max_u64(oom->lacking_bytes, share) ? bytes : 0;
 }
 
-/* ---- the errors around it ---- */
+/* ---- the jobs and the errors around it ---- */
+
+bool is_job_before(const struct oom *oom, const struct vramgc_job *job) {
+    return job->device == oom->refusal->device &&
+           job->time_ns + job->took_ns < oom->refusal->time_ns;
+}
 
 /* Work rests between two jobs. */
 static bool is_of_this_job(const struct oom *oom, const struct vramgc_refusal *other) {
     uint64_t left[VRAMGC_MAX_JOBS];
     return left_by_jobs(oom->record, oom->device, other->time_ns, left) ==
            left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+}
+
+static uint64_t least_to_tell(const struct oom *oom) {
+    return max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
 }
 
 /* The error of the same work before this one. */
@@ -299,10 +308,52 @@ static void find_failed(struct oom *oom) {
         if (owner == site || (*site->phase && strcmp(owner->phase, site->phase) == 0))
             bytes += owners->list[i].bytes;
     }
-    bytes = minus_u64(bytes, r->allocated_bytes - lowest_between(oom, before));
-    oom->retried = before->site == r->site && before->request_bytes <= r->request_bytes;
-    if (bytes >= max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE))
-        oom->failed = (struct oom_part){site, bytes};
+    uint64_t kept = minus_u64(bytes, r->allocated_bytes - lowest_between(oom, before));
+    if (kept < least_to_tell(oom))
+        return;
+    oom->at_once = before->thread != r->thread;
+    oom->retried =
+        !oom->at_once && before->site == r->site && before->request_bytes <= r->request_bytes;
+    oom->failed = (struct oom_part){site, oom->at_once ? bytes : kept};
+}
+
+/* The latest that was over before this request; NULL: none. */
+static const struct vramgc_job *job_before(const struct oom *oom) {
+    const struct vramgc_job *job = NULL;
+    for (size_t i = 0; i < oom->record->job_count; i++)
+        if (is_job_before(oom, oom->record->jobs[i]))
+            job = oom->record->jobs[i];
+    return job;
+}
+
+/* The latest time from then on that the program did nothing for a second; NULL: none. */
+static const struct vramgc_who *rest_since(const struct oom *oom, uint64_t then_ns) {
+    const struct vramgc_device *device = oom->device;
+    const struct vramgc_who *rest = NULL;
+    for (uint64_t i = 0; i < device->who_count; i++) {
+        uint64_t until_ns = i + 1 < device->who_count ? device->who[i + 1].time_ns : UINT64_MAX;
+        until_ns = min_u64(until_ns, oom->refusal->time_ns);
+        if (device->who[i].time_ns > then_ns && until_ns > device->who[i].time_ns + SECOND_NS)
+            rest = &device->who[i];
+    }
+    return rest;
+}
+
+/* What a function had while the program rested before this request, more than the latest job had
+ * left: of work that was no job, as it let nothing go. An error that is kept, and was no
+ * out-of-memory, keeps the tensors of the functions that it came through. */
+static void find_stale(struct oom *oom) {
+    const struct vramgc_job *job = job_before(oom);
+    const struct vramgc_who *rest = job ? rest_since(oom, job->time_ns + job->took_ns) : NULL;
+    for (uint32_t i = 0; rest && i < rest->count; i++) {
+        const struct vramgc_owner *now = who_find(&oom->device->owners_at_oom, rest->sites[i]);
+        const struct vramgc_site *site = &oom->record->file->sites[rest->sites[i]];
+        uint64_t bytes = min_u64(who_bytes(rest, i), minus_u64(rest->live_bytes, job->live_bytes));
+        bytes = min_u64(bytes, now ? now->bytes : 0);
+        if (bytes >= least_to_tell(oom) && !site_loads(site) &&
+            site != who_asked(oom->record->file, oom->refusal))
+            oom->stale = (struct oom_part){site, bytes};
+    }
 }
 
 /* Of the function that most of it is of, if that did not load. */
@@ -348,9 +399,10 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
         oom.row && oom.row->bytes > oom.device->owners_at_oom.live_bytes / 2 ? oom.row : NULL;
     oom.optimizer = optimizer_fills(&oom);
     oom.load = load_at(record, oom.device, refusal, &oom.earlier_bytes);
-    if (oom.earlier_bytes < max_u64(oom.lacking_bytes, oom.sum.total_bytes / CAUSE_SHARE))
+    if (oom.earlier_bytes < least_to_tell(&oom))
         oom.earlier_bytes = 0;
     find_failed(&oom);
+    find_stale(&oom);
     find_left(&oom);
     oom.of_aimdo = library && library_is_aimdo(library);
     oom.of_context = of_hook(&oom, "PrimaryCtx");

@@ -51,8 +51,10 @@ struct oom {
     struct oom_part load;            /* see load_at */
     uint64_t earlier_bytes;          /* of the loader, from before: enough, else 0 */
     struct oom_part failed; /* of a try that had failed just before, still live, and enough */
+    struct oom_part stale;  /* of work that left it and was no job, though the program rested */
     struct oom_part left;   /* more at rest after the job of the error than before it: whose most */
-    bool retried;           /* that try asked as much in the same function */
+    bool at_once;           /* that try was another thread's: all that the function has */
+    bool retried;           /* it asked as much in the same function */
     uint64_t tries;         /* errors of a search for what fits, which it found; 0: no such */
     bool optimizer;         /* it was making tensors as large as the weights */
     bool of_aimdo;          /* most of what other code held was comfy-aimdo's: DynamicVRAM */
@@ -65,6 +67,9 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
 
 /* The function that asked is part of that phase. */
 bool oom_asked_in(const struct oom *oom, const char *phase);
+
+/* It was over on this device before the request. */
+bool is_job_before(const struct oom *oom, const struct vramgc_job *job);
 
 /* The program did something after the error. */
 bool oom_program_went_on(const struct oom *oom);

@@ -211,20 +211,32 @@ static void add_joiner(struct facts *facts, const struct oom *oom) {
     }
 }
 
-/* The same program has done with less. */
+static bool had_error(const struct stats_file *record, const struct vramgc_job *job) {
+    for (size_t i = 0; i < record->refusal_count; i++) {
+        const struct vramgc_refusal *r = record->refusals[i];
+        if (r->device == job->device && r->reported == VRAMGC_REPORTED && !r->granted &&
+            r->time_ns >= job->time_ns && r->time_ns <= job->time_ns + job->took_ns)
+            return true;
+    }
+    return false;
+}
+
+/* The same program has done without an error; and with less, if that differs enough. */
 static void add_jobs_before(struct facts *facts, const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
-    uint64_t most = 0, left[VRAMGC_MAX_JOBS];
-    uint64_t count = left_by_jobs(oom->record, oom->device, r->time_ns, left);
+    uint64_t most = 0, count = 0;
     for (size_t i = 0; i < oom->record->job_count; i++) {
         const struct vramgc_job *job = oom->record->jobs[i];
-        if (job->device == r->device && job->time_ns + job->took_ns < r->time_ns)
-            most = max_u64(most, job->peak_live_bytes);
+        if (!is_job_before(oom, job) || had_error(oom->record, job))
+            continue;
+        most = max_u64(most, job->peak_live_bytes);
+        count++;
     }
-    if (!count || !most || r->allocated_bytes + r->request_bytes < most + most / 8)
+    if (!count)
         return;
     fact_count(facts, "jobs before", count);
-    fact_bytes(facts, "most before", most);
+    fact_some(facts, "most before",
+              r->allocated_bytes + r->request_bytes >= most + most / 8 ? most : 0);
 }
 
 static void add_part(struct facts *facts, const char *who, const char *amount,
@@ -294,6 +306,7 @@ static void add_growth(struct facts *facts, const struct oom *oom) {
     TEXT_OVER(text, words, 320);
     growth_say(&text, file, oom->device, &oom->growth);
     fact_word(facts, "growth", words);
+    fact_count(facts, "graphs", growers_graphs(file));
     add_backward(facts, oom);
     if (!oom->pile)
         return;
@@ -360,7 +373,8 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     add_row(facts, oom);
     add_jobs_before(facts, oom);
     add_part(facts, "loader", "loaded", &oom->load);
-    add_part(facts, "failer", "failed", &oom->failed);
+    add_part(facts, oom->at_once ? "sharer" : "failer", "failed", &oom->failed);
+    add_part(facts, "keeper", "stale", &oom->stale);
     if (oom_program_went_on(oom))
         add_part(facts, "leaver", "remained", &oom->left);
     facts_of_ram(facts, oom->record->file);

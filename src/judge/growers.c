@@ -342,6 +342,7 @@ void facts_of_growth(struct facts *facts, const struct stats_file *record, bool 
         fact_if(facts, growth.grows, ON_CARD);
         fact_word(facts, "growth", growth.grows ? words : NULL);
     }
+    fact_count(facts, "graphs", growers_graphs(record->file));
     struct host_growth found = host_growth_of(record);
     struct text text = TEXT_IN(words);
     webui_say_pins_less(&text, record->file);

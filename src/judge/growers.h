@@ -56,6 +56,12 @@ const struct vramgc_owner *growers_row(const struct vramgc_file *file,
                                        const struct vramgc_device *device,
                                        const struct vramgc_refusal *refusal);
 
+/* So many that each new size may have one, or 0. */
+static inline uint64_t growers_graphs(const struct vramgc_file *file) {
+    uint64_t count = file->process.captures;
+    return count >= GROWERS_PIECES ? count : 0;
+}
+
 /* One function's bytes; site NULL: nobody's. */
 struct oom_part {
     const struct vramgc_site *site;

@@ -104,6 +104,7 @@ static struct vramgc_refusal describe_refusal(struct device *device, enum real_i
         .stack = stack_note(0),
         .site = names_here(),
         .recorded = names_recorded(),
+        .thread = (uint32_t)gettid(),
         .library = library_with_most(device),
     };
 }

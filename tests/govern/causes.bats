@@ -483,11 +483,11 @@ jobs_then() {
 @test "a model at work is none that stayed: more lacks, the first job left none, or one was taken away" {
     for version in $versions; do
         jobs_then 'alloc d 700MiB;' 'alloc a 200MiB;' 'alloc b 200MiB;'
-        tells full 'The card is too small for this: 332 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 332 MiB more were needed. Earlier jobs (2) fitted, with 500 MiB at most: is this' 'Make image or batch smaller'
         jobs_then 'alloc c 200MiB; alloc d 200MiB;' '' 'alloc a 400MiB;'
-        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 32.0 MiB more were needed. Earlier jobs (2) fitted' 'Make image or batch smaller'
         jobs_then 'alloc c 200MiB; alloc d 200MiB;' 'alloc a 200MiB;' 'alloc b 200MiB; alloc e 200MiB;' 'free e; alloc u 250MiB; free u;'
-        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 32.0 MiB more were needed. Earlier jobs (3) fitted' 'Make image or batch smaller'
     done
 }
 

@@ -166,16 +166,14 @@ static void make_states(struct program *program, const char *value) {
 }
 
 /* MiB: of the function that the refusal before was of; :same: the latest is of it, too; :VAE: it
- * is part of that. */
+ * is part of that; :threads: in another thread. */
 static void fail_before(struct program *program, const char *value) {
-    struct vramgc_owners *owners = &card(program)->owners_at_oom;
     struct vramgc_refusal *refusal = latest(program);
     name_other_site(program, "decode");
-    owners->count = 1;
-    owners->live_bytes = 7900 * MIB;
-    owners->list[0] = (struct vramgc_owner){.site = 1, .bytes = strtoull(value, NULL, 10) * MIB};
+    give_to(program, value);
     text_copy(program->file->sites[1].phase, 24, strstr(value, ":VAE") ? "VAE" : "");
     refusal[-1].site = 2;
+    refusal[-1].thread = strstr(value, ":threads") != NULL;
     refusal->site = strstr(value, ":same") ? 2 : 1;
 }
 
@@ -209,22 +207,34 @@ static void add_job(struct program *program, uint64_t time_ns, uint64_t live_byt
     program->record.jobs[program->record.job_count++] = job;
 }
 
+/* From then on, of the function of that value: so much, and no other's. */
+static void add_who(struct program *program, const char *value, uint64_t time_ns, uint64_t mib) {
+    struct vramgc_device *device = card(program);
+    name_other_site(program, strchr(value, ':') + 1);
+    device->who[device->who_count++] =
+        (struct vramgc_who){.time_ns = time_ns,
+                            .live_bytes = (2000 + mib) * MIB,
+                            .count = 2,
+                            .kib = {2000 * 1024, (uint32_t)mib * 1024},
+                            .sites = {0, 1}};
+}
+
 /* MiB:FUNCTION: more is live at rest after the job of the error, all of the function. */
 static void leave_after(struct program *program, const char *value) {
-    struct vramgc_device *device = card(program);
-    uint64_t more = strtoull(value, NULL, 10) * MIB;
-    name_other_site(program, strchr(value, ':') + 1);
     for (uint64_t i = 0; i < 2; i++) {
-        uint64_t live_bytes = 2000 * MIB + i * more;
-        add_job(program, i * latest(program)->time_ns, live_bytes);
-        device->who[device->who_count++] = (struct vramgc_who){
-            .time_ns = i * latest(program)->time_ns + SECOND_NS,
-            .live_bytes = live_bytes,
-            .count = 2,
-            .kib = {2000 * 1024, (uint32_t)(i * more / 1024)},
-            .sites = {0, 1},
-        };
+        uint64_t more = i * strtoull(value, NULL, 10), then = i * latest(program)->time_ns;
+        add_job(program, then, (2000 + more) * MIB);
+        add_who(program, value, then + SECOND_NS, more);
     }
+}
+
+/* MiB:FUNCTION: at rest before the error, and after no job, the function has so much. */
+static void keep_before(struct program *program, const char *value) {
+    add_job(program, 0, 2000 * MIB);
+    for (uint64_t i = 1; i < 4; i++)
+        add_who(program, value, i * SECOND_NS * 2, i == 1 ? 0 : strtoull(value, NULL, 10));
+    give_to(program, value);
+    latest(program)->site = strstr(value, "asker") ? 2 : 0;
 }
 
 /* name:MiB, or name:MiB:child. */
@@ -283,11 +293,8 @@ static void grow(struct program *program, const char *step) {
 /* LEFT:MORE: live memory after the first of three jobs, and so much more after each. */
 static void leave(struct program *program, const char *value) {
     uint64_t left = strtoull(value, NULL, 10), more = strtoull(strchr(value, ':') + 1, NULL, 10);
-    for (size_t i = 0; i < 3; i++) {
-        program->jobs[i] = (struct vramgc_job){
-            .sequence = i + 1, .time_ns = i * SECOND_NS, .live_bytes = (left + i * more) * MIB};
-        program->record.jobs[program->record.job_count++] = &program->jobs[i];
-    }
+    for (size_t i = 0; i < 3; i++)
+        add_job(program, i * SECOND_NS, (left + i * more) * MIB);
 }
 
 /* COUNT:MiB: so many jobs moved models of that size; :varied, the last more; :stay, for good. */
@@ -335,7 +342,7 @@ static void kill_program(struct program *program, const char *signal) {
 }
 
 static void set_lack(struct program *program, const char *lack) {
-    program->file->host.lack = strcmp(lack, "killed") == 0 ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
+    program->file->host.lack = *lack == 'k' ? VRAMGC_LACK_KILLED : VRAMGC_LACK_NONE;
 }
 
 static void set_mode(struct program *program, const char *mode) {
@@ -382,10 +389,9 @@ static const struct {
     {"killed", kill_program},  {"lack", set_lack},         {"mode", set_mode},
     {"command", set_command},  {"conf", set_conf},         {"torch", set_torch},
     {"whatif", set_whatif},    {"reported", set_reported}, {"owner", own_at_peak},
-    {"row", make_row},         {"attends", attend},        {"states", make_states},
+    {"stale", keep_before},    {"row", make_row},          {"attends", attend},
+    {"states", make_states},
 };
-
-static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};
 
 static bool set_named(struct program *program, const char *name, const char *value) {
     for (size_t i = 0; i < ARRAY_LENGTH(of_their_own); i++)
@@ -403,10 +409,6 @@ static bool set_named(struct program *program, const char *name, const char *val
 
 static bool set_alone(struct program *program, const char *word) {
     struct vramgc_device_stats *stats = &card(program)->stats;
-    static const char *const causes[] = {
-#define CAUSE(name, seen, ...) seen,
-#include "causes.def"
-    };
     for (size_t i = 0; i < VRAMGC_CAUSES_SEEN; i++)
         if (strcmp(word, causes[i]) == 0) {
             refuse(program, (enum vramgc_cause)i);
@@ -434,8 +436,8 @@ static bool set_alone(struct program *program, const char *word) {
         program->file->driver_pool = 1;
     else if (strcmp(word, "segments") == 0)
         program->file->chose_segments = 1;
-    else if (strcmp(word, "graphs") == 0)
-        program->file->process.captures = 3;
+    else if (strcmp(word, "graphs") == 0 || strcmp(word, "many-graphs") == 0)
+        program->file->process.captures = *word == 'm' ? 40 : 3;
     else if (strcmp(word, "impossible") == 0)
         program->file->process.impossible_calls = 1;
     else if (strcmp(word, "empties") == 0)
@@ -477,9 +479,8 @@ void case_make(struct program *program, const char *words) {
     card(program)->present = 1;
     card(program)->total_bytes = 8192 * MIB;
     card(program)->stats.block_allocs = 100;
-    card(program)->stats.reserved_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
-    card(program)->stats.held_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
-    card(program)->stats.live_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
+    card(program)->stats.reserved_bytes = card(program)->stats.held_bytes =
+        card(program)->stats.live_bytes = (struct vramgc_gauge){7900 * MIB, 7900 * MIB};
     set_mode(program, "flush");
     add_setting(program, "mode", "auto");
     add_setting(program, "threshold", "80");

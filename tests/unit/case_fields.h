@@ -44,3 +44,10 @@ static const struct {
       {"spilled", offsetof(struct vramgc_file, devices[0].stats.spilled_bytes.peak)},
       {"own", offsetof(struct vramgc_file, devices[0].neighbours.own_bytes)},
 };
+
+static const char *const of_settings[] = {"asked", "lowvram", "threshold", "spill", "backtrace"};
+
+static const char *const causes[] = {
+#define CAUSE(name, seen, ...) seen,
+#include "causes.def"
+};

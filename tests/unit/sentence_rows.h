@@ -7,6 +7,9 @@ struct row {
     const char *facts, *says;
 };
 
+#define LESS                                                                                       \
+    "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "  \
+    "CUDA graphs off (torch.compile: not in mode reduce-overhead or max-autotune)."
 #define SMALLER                                                                                    \
     "Make image or batch smaller, or offload models (diffusers: enable_model_cpu_offload())."
 #define KEPT                                                                                       \
@@ -144,14 +147,8 @@ static const struct row todos[] = {
     {"fragmented hook=cudaMallocAsync unproven",
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors. Until then `vramgc "
      "run --lowvram` has the pool give back at once what it can; no model is moved to RAM."},
-    {"full live=6000 kept=900 graphs",
-     "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "
-     "CUDA graphs off (torch.compile: not in mode reduce-overhead or "
-     "max-autotune)."},
-    {"full live=6000 kept=900 graphs unproven",
-     "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "
-     "CUDA graphs off (torch.compile: not in mode reduce-overhead or "
-     "max-autotune)."},
+    {"full live=6000 kept=900 graphs", LESS},
+    {"full live=6000 kept=900 graphs unproven", LESS},
     {"full live=6000 kept=900", "Delete the pool when its work is done."},
     {"full live=6000 kept=900 asked=flush",
      "Delete the pool when its work is done, or run with --mode compact."},
@@ -175,10 +172,7 @@ static const struct row todos[] = {
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"fragmented asked=flush",
      "Run with --mode compact: memory then lies only behind live tensors."},
-    {"fragmented graphs",
-     "Capture fewer sizes, have all sizes share a pool (torch.cuda.graph_pool_handle()), or turn "
-     "CUDA graphs off (torch.compile: not in "
-     "mode reduce-overhead or max-autotune)."},
+    {"fragmented graphs", LESS},
     {"fragmented lowvram=1 conf=expandable",
      "Try again: idle memory goes back at rest. Else make the batch smaller."},
     {"fragmented lowvram=1", "Set PYTORCH_ALLOC_CONF=expandable_segments:True."},
@@ -227,6 +221,12 @@ static const struct row todos[] = {
     {"full full failed=2000",
      "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or try again "
      "behind `except`, not in it."},
+    {"full full failed=2000:threads",
+     "Have decode (vae.py:12) called by one thread at a time: with a lock around it, or one worker "
+     "of the queue (Gradio: concurrency_limit=1). Else make image or batch smaller."},
+    {"full stale=1200:decode",
+     "Find what keeps the tensors of decode (vae.py:12): an error that is stored keeps those of "
+     "all functions that it came through. Until then start the program anew after an error."},
     {"full full failed=2000:same",
      "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
      "second try asked for as much as the first."},
@@ -314,6 +314,8 @@ static const struct row todos[] = {
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"full jobs=500:600 lora", LORA},
     {"full grows=100 lora", LORA},
+    {"full grows=100 many-graphs", "Each of the 40 CUDA graphs keeps memory of its own. " LESS},
+    {"grows=100 many-graphs", "Each of the 40 CUDA graphs keeps memory of its own. " LESS},
     {"full pile=20 recorded", GRADIENTS},
     {"full grows=100 recorded", GRADIENTS},
     {"full lora", SMALLER},

@@ -1,8 +1,11 @@
 """What is said of a refusal, where the functions tell: a load under way, a second one beside the first. Prints one line of JSON for
 each check."""
 
+import contextlib
 import mmap
 import tempfile
+import threading
+import time
 
 import torch
 
@@ -40,7 +43,7 @@ def a_load_under_way():
     verdict = is_refused(lambda: load_model(100, converts))
     kept.clear()
     cause = verdict["cause"]
-    named = cause.startswith("load_model (told.py:22) had put 1.") and cause.endswith(" GiB on the card and was not done.")
+    named = cause.startswith("load_model (told.py:25) had put 1.") and cause.endswith(" GiB on the card and was not done.")
     say("a load", verdict["code"] == "full" and named, cause=cause)
     with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
         file.truncate(3 << 30)
@@ -103,6 +106,48 @@ def what_an_error_leaves():
     verdict = report()["verdict"]
     fine = "After the error 1.0 GiB more stayed live at rest than before it, most of take (names.py:" in verdict["note"]
     say("what it leaves", fine, note=verdict["note"], jobs=record()["jobs"])
+
+
+def reads_text():
+    """An error that is none of memory."""
+    words = torch.empty(600 * MIB, dtype=torch.uint8, device="cuda")
+    raise ValueError(f"{words.numel()} tokens are too many")
+
+
+def what_another_error_keeps():
+    time.sleep(0.3)  # what was freed is no part of the job
+    jobs = len(record()["jobs"])
+    samples()
+    rests(jobs + 1)
+    try:
+        reads_text()
+    except ValueError as error:
+        kept.append(error)
+    time.sleep(1.3)  # a second is a rest
+    verdict = is_refused(lambda: take(1500))
+    kept.clear()
+    cause = " MiB are tensors of reads_text (told.py:" in verdict["cause"] and "that earlier work left" in verdict["cause"]
+    say("another error", cause and verdict["do"].startswith("Find what keeps the tensors of reads_text"), verdict=verdict)
+
+
+def serves_one(all_of_them):
+    words = torch.empty(600 * MIB, dtype=torch.uint8, device="cuda")
+    all_of_them.wait()
+    with contextlib.suppress(torch.OutOfMemoryError):
+        words = words, torch.empty(900 * MIB, dtype=torch.uint8, device="cuda")
+    all_of_them.wait()
+
+
+def threads_at_once():
+    all_of_them = threading.Barrier(2)
+    threads = [threading.Thread(target=serves_one, args=(all_of_them,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    verdict = report()["verdict"]
+    cause = verdict["cause"].startswith("Several threads ran serves_one (told.py:")
+    say("threads", cause and "one thread at a time" in verdict["do"], verdict=verdict)
 
 
 def load_lora():
@@ -209,6 +254,8 @@ a_load_beside_another()
 a_try_beside_a_failed_one()
 what_an_error_leaves()
 kept.clear()
+what_another_error_keeps()
+threads_at_once()
 what_one_request_was_for()
 requests_that_fail()
 gradients()
