@@ -317,52 +317,10 @@ static void find_failed(struct oom *oom) {
     oom->failed = (struct oom_part){site, oom->at_once ? bytes : kept};
 }
 
-/* The latest that was over before this request; NULL: none. */
-static const struct vramgc_job *job_before(const struct oom *oom) {
-    const struct vramgc_job *job = NULL;
-    for (size_t i = 0; i < oom->record->job_count; i++)
-        if (is_job_before(oom, oom->record->jobs[i]))
-            job = oom->record->jobs[i];
-    return job;
-}
-
-/* The latest time from then on that the program did nothing for a second; NULL: none. */
-static const struct vramgc_who *rest_since(const struct oom *oom, uint64_t then_ns) {
-    const struct vramgc_device *device = oom->device;
-    const struct vramgc_who *rest = NULL;
-    for (uint64_t i = 0; i < device->who_count; i++) {
-        uint64_t until_ns = i + 1 < device->who_count ? device->who[i + 1].time_ns : UINT64_MAX;
-        until_ns = min_u64(until_ns, oom->refusal->time_ns);
-        if (device->who[i].time_ns > then_ns && until_ns > device->who[i].time_ns + SECOND_NS)
-            rest = &device->who[i];
-    }
-    return rest;
-}
-
-/* What a function had while the program rested before this request, more than the latest job had
- * left: of work that was no job, as it let nothing go. An error that is kept, and was no
- * out-of-memory, keeps the tensors of the functions that it came through. */
-static void find_stale(struct oom *oom) {
-    const struct vramgc_job *job = job_before(oom);
-    const struct vramgc_who *rest = job ? rest_since(oom, job->time_ns + job->took_ns) : NULL;
-    for (uint32_t i = 0; rest && i < rest->count; i++) {
-        const struct vramgc_owner *now = who_find(&oom->device->owners_at_oom, rest->sites[i]);
-        const struct vramgc_site *site = &oom->record->file->sites[rest->sites[i]];
-        uint64_t bytes = min_u64(who_bytes(rest, i), minus_u64(rest->live_bytes, job->live_bytes));
-        bytes = min_u64(bytes, now ? now->bytes : 0);
-        if (bytes >= least_to_tell(oom) && !site_loads(site) &&
-            site != who_asked(oom->record->file, oom->refusal))
-            oom->stale = (struct oom_part){site, bytes};
-    }
-}
-
-/* Of the function that most of it is of, if that did not load. */
-static struct oom_part left_after(const struct oom *oom, const struct vramgc_job *before,
-                                  const struct vramgc_job *job) {
-    const struct vramgc_who *then = who_when(oom->device, before),
-                            *now = who_when(oom->device, job);
-    uint64_t more = minus_u64(job->live_bytes, before->live_bytes);
-    for (uint32_t i = 0; then && now && i < now->count; i++) {
+/* The function that most of what is more is of, if it does not load. */
+static struct oom_part most_more(const struct oom *oom, const struct vramgc_who *then,
+                                 const struct vramgc_who *now, uint64_t more) {
+    for (uint32_t i = 0; now && i < now->count; i++) {
         const struct vramgc_site *site = &oom->record->file->sites[now->sites[i]];
         uint64_t bytes = who_more_than(then, now->sites[i], who_bytes(now, i));
         if (bytes > max_u64(more / 2, oom->sum.total_bytes / CAUSE_SHARE) && !site_loads(site))
@@ -371,15 +329,50 @@ static struct oom_part left_after(const struct oom *oom, const struct vramgc_job
     return (struct oom_part){0};
 }
 
-/* In the job of the error, if the program has rested since. */
-static void find_left(struct oom *oom) {
-    uint64_t then_ns = oom->refusal->time_ns;
-    for (size_t i = 1; i < oom->record->job_count; i++) {
-        const struct vramgc_job *job = oom->record->jobs[i], *before = oom->record->jobs[i - 1];
-        if (job->device == oom->refusal->device && before->device == job->device &&
-            job->time_ns <= then_ns && then_ns <= job->time_ns + job->took_ns)
-            oom->left = left_after(oom, before, job);
+/* And it is not at work again. */
+static bool has_now(const struct oom *oom, const struct vramgc_site *site, uint64_t least) {
+    const struct vramgc_file *file = oom->record->file;
+    const struct vramgc_owner *owner =
+        who_find(&oom->device->owners_at_oom, (uint64_t)(site - file->sites));
+    return owner && owner->bytes >= least && site != who_asked(file, oom->refusal);
+}
+
+/* The program did nothing for a second before this request, and a function had much then that the
+ * job before had not left: of work that was no job, as it let nothing go. An error that is kept,
+ * and was no out-of-memory, keeps the tensors of the functions that it came through. */
+static void find_stale(struct oom *oom, const struct vramgc_job *before) {
+    const struct vramgc_device *device = oom->device;
+    uint64_t begin_ns = before->time_ns + before->took_ns, end_ns = oom->refusal->time_ns;
+    for (uint64_t i = device->who_count; i-- > 0 && device->who[i].time_ns > begin_ns;) {
+        const struct vramgc_who *rest = &device->who[i];
+        bool rests = end_ns > rest->time_ns + SECOND_NS;
+        end_ns = min_u64(end_ns, rest->time_ns);
+        if (!rests)
+            continue;
+        struct oom_part part = most_more(oom, who_when(device, before), rest,
+                                         minus_u64(rest->live_bytes, before->live_bytes));
+        if (part.bytes >= least_to_tell(oom) && has_now(oom, part.site, part.bytes / 2))
+            oom->stale = part;
+        return;
     }
+}
+
+/* Jobs around it: the program has rested before and since. */
+static void find_what_stays(struct oom *oom) {
+    const struct vramgc_job *before = NULL, *with = NULL;
+    for (size_t i = 0; i < oom->record->job_count; i++) {
+        const struct vramgc_job *job = oom->record->jobs[i];
+        if (is_job_before(oom, job))
+            before = job;
+        else if (job->device == oom->refusal->device && job->time_ns <= oom->refusal->time_ns)
+            with = job;
+    }
+    const struct vramgc_who *then = before ? who_when(oom->device, before) : NULL;
+    if (then && with)
+        oom->left = most_more(oom, then, who_when(oom->device, with),
+                              minus_u64(with->live_bytes, before->live_bytes));
+    if (before)
+        find_stale(oom, before);
 }
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal) {
@@ -402,8 +395,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     if (oom.earlier_bytes < least_to_tell(&oom))
         oom.earlier_bytes = 0;
     find_failed(&oom);
-    find_stale(&oom);
-    find_left(&oom);
+    find_what_stays(&oom);
     oom.of_aimdo = library && library_is_aimdo(library);
     oom.of_context = of_hook(&oom, "PrimaryCtx");
     oom.of_cuda = of_hook(&oom, "cudaGetErrorString");

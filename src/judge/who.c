@@ -153,7 +153,7 @@ const struct vramgc_who *who_when(const struct vramgc_device *device,
 }
 
 uint64_t who_more_than(const struct vramgc_who *then, uint64_t site, uint64_t bytes) {
-    for (uint32_t i = 0; i < then->count; i++)
+    for (uint32_t i = 0; then && i < then->count; i++)
         bytes = minus_u64(bytes, then->sites[i] == site ? who_bytes(then, i) : 0);
     return bytes;
 }

@@ -65,7 +65,7 @@ const struct vramgc_owner *who_find(const struct vramgc_owners *owners, uint64_t
 /* Who had it when a job had left so much; NULL: not known. */
 const struct vramgc_who *who_when(const struct vramgc_device *device, const struct vramgc_job *job);
 
-/* By how much so many bytes of a site are more than it had then. */
+/* By how much so many bytes of a site are more than it had then; NULL: than nothing. */
 uint64_t who_more_than(const struct vramgc_who *then, uint64_t site, uint64_t bytes);
 
 /* "encode_prompt (pipelines/pipeline.py:212)"; short, of a site that is

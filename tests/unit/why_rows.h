@@ -91,6 +91,7 @@ static const struct row whys[] = {
     {"full stale=400:decode", STILL_ONE},
     {"full stale=1200:load", STILL_ONE},
     {"full stale=1200:asker", STILL_ONE},
+    {"full stale=1200:decode theirs=100", STILL_ONE},
     {"full full failed=400", "The card is too small for this: 500 MiB more were needed."},
     {"full reported=went-on full failed=2000",
      "The card is too small for this: 500 MiB more were needed."},
