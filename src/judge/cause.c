@@ -351,7 +351,8 @@ static void find_stale(struct oom *oom, const struct vramgc_job *before) {
             continue;
         struct oom_part part = most_more(oom, who_when(device, before), rest,
                                          minus_u64(rest->live_bytes, before->live_bytes));
-        if (part.bytes >= least_to_tell(oom) && has_now(oom, part.site, part.bytes / 2))
+        if (part.site && part.bytes >= least_to_tell(oom) &&
+            has_now(oom, part.site, part.bytes / 2))
             oom->stale = part;
         return;
     }
