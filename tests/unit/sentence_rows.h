@@ -276,6 +276,11 @@ static const struct row todos[] = {
     {"full pile=7:together", SMALLER},
     {"full recorded", RECORDS " To train, use gradient checkpointing, or a smaller batch."},
     {"full recorded row=9", GRADIENTS},
+    {"fragmented request=980 recorded",
+     RECORDS " To train, use gradient checkpointing, or a smaller batch. With 20.0 MiB to spare no "
+             "mode of vramgc helps."},
+    {"fragmented idle=2000 live=5000 recorded unproven",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"full hook=cudaGetErrorString free=60 idle=200",
      "Use `vramgc run --lowvram`, or --headroom 512MiB: 200 MiB of idle memory would have been "
      "free for it."},
