@@ -92,13 +92,15 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
                     of_phase ? of_phase->phase : text_after_folder(of_file->file));
 }
 
-bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
-                  uint64_t grown_bytes, bool loras) {
+bool growers_are(enum growers of, const struct vramgc_file *file,
+                 const struct vramgc_device *device, uint64_t grown_bytes) {
     const struct vramgc_owners *grown = &device->owners_grown;
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < grown->count; i++) {
         const struct vramgc_site *site = &file->sites[grown->list[i].site];
-        if (loras ? site_is_lora(site) : !!loader_of(file, &device->calls_at_peak, site))
+        if (of == GROWERS_LORA    ? site_is_lora(site)
+            : of == GROWERS_CACHE ? !!strstr(site->function, "Cache.")
+                                  : !!loader_of(file, &device->calls_at_peak, site))
             bytes += grown->list[i].bytes;
     }
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
@@ -194,9 +196,9 @@ struct oom_growth growth_until(const struct stats_file *record, const struct vra
     struct oom_growth growth = growth_in(floors->bytes, count);
     struct oom_growth jobs = growth_in(left, left_by_jobs(record, device, until_ns, left));
     bool of_one = turns < MANY_TURNS && !rises_evenly(floors->bytes, count / 4, count);
-    growth.grows = growth.grows &&
-                   (jobs.grows ||
-                    (!of_one && !growers_load(record->file, device, growth_bytes(&growth), false)));
+    growth.grows =
+        growth.grows && (jobs.grows || (!of_one && !growers_are(GROWERS_LOAD, record->file, device,
+                                                                growth_bytes(&growth))));
     growth.jobs = jobs.grows ? jobs.steps : 0;
     growth.job_bytes = jobs.grows ? growth_bytes(&jobs) / jobs.steps : 0;
     return growth;

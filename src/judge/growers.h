@@ -43,9 +43,11 @@ void growth_say(struct text *text, const struct vramgc_file *file,
     "without torch.no_grad()? Each result then keeps all steps that led to it. Do you load a "     \
     "LoRA for each image? Unload it."
 
-/* Most of what stays more and more is of models and LoRAs that are loaded; or of LoRAs alone. */
-bool growers_load(const struct vramgc_file *file, const struct vramgc_device *device,
-                  uint64_t grown_bytes, bool loras);
+/* Most of what stays more and more is of models and LoRAs that are loaded; of LoRAs alone; or in a
+ * cache of keys and values, as transformers' DynamicCache. */
+enum growers { GROWERS_LOAD, GROWERS_LORA, GROWERS_CACHE };
+bool growers_are(enum growers of, const struct vramgc_file *file,
+                 const struct vramgc_device *device, uint64_t grown_bytes);
 
 /* So many tensors of one function are a row. */
 enum { GROWERS_PIECES = 8 };

@@ -178,10 +178,10 @@ static void fail_before(struct program *program, const char *value) {
 }
 
 /* It is what stays more and more. */
-static void add_adapter(struct program *program) {
+static void add_grower(struct program *program, bool cache) {
     struct vramgc_owners *grown = &card(program)->owners_grown;
-    name_other_site(program, "cast_adapter_dtype");
-    text_copy(program->file->sites[1].file, 64, "tuners/tuners_utils.py");
+    name_other_site(program, cache ? "DynamicCache.update" : "cast_adapter_dtype");
+    text_copy(program->file->sites[1].file, 64, cache ? "k/cache.py" : "tuners/tuners_utils.py");
     grown->count = 1;
     grown->live_bytes = 500 * MIB;
     grown->list[0] = (struct vramgc_owner){.site = 1, .bytes = 500 * MIB};
@@ -190,7 +190,7 @@ static void add_adapter(struct program *program) {
 /* COUNT:MiB: autograd made as many of that size, in all, and they are what stays. */
 static void go_back(struct program *program, const char *value) {
     struct vramgc_owner *owner = card(program)->owners_at_oom.list;
-    add_adapter(program);
+    add_grower(program, false);
     name_other_site(program, "step");
     text_copy(program->file->sites[1].phase, 24, "backward");
     card(program)->owners_at_oom.count = owner->site = 1;
@@ -428,8 +428,8 @@ static bool set_alone(struct program *program, const char *word) {
         program->file->stop_asked = 1;
     else if (strcmp(word, "recorded") == 0)
         latest(program)->recorded = 1;
-    else if (strcmp(word, "lora") == 0)
-        add_adapter(program);
+    else if (strcmp(word, "lora") == 0 || strcmp(word, "kv-cache") == 0)
+        add_grower(program, *word == 'k');
     else if (strcmp(word, "unproven") == 0)
         program->file->needs_proof = 1;
     else if (strcmp(word, "driver-pool") == 0)

@@ -319,6 +319,9 @@ static const struct row todos[] = {
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"full jobs=500:600 lora", LORA},
     {"full grows=100 lora", LORA},
+    {"full grows=100 kv-cache",
+     "The cache has keys and values of each token: ask for fewer tokens, or have it lie in RAM "
+     "(transformers: cache_implementation=\"offloaded\")."},
     {"full grows=100 many-graphs", "Each of the 40 CUDA graphs keeps memory of its own. " LESS},
     {"grows=100 many-graphs", "Each of the 40 CUDA graphs keeps memory of its own. " LESS},
     {"full pile=20 recorded", GRADIENTS},
