@@ -83,6 +83,15 @@ const char *cudaGetErrorString(cudaError_t error) {
     return real ? real(error) : "unknown error";
 }
 
+/* PyTorch calls it behind each kernel, and where it has caught a convolution's out-of-memory: it is
+ * not counted. Its allocator does so before it raises that. */
+cudaError_t cudaGetLastError(void) {
+    real_cudaGetLastError_t real = RUNTIME(cudaGetLastError);
+    if (UNLIKELY(oom_is_told()) && !FROM_ALLOCATOR())
+        oom_worked_on();
+    return real ? real() : MISSING_CUDART;
+}
+
 /* All that comes before totalGlobalMem has been the same since CUDA 10. */
 WRAP(TELL_SIZE, CUDART, cudaGetDeviceProperties, (struct cudaDeviceProp * out, int d),
      out->totalGlobalMem, out, d)

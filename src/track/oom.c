@@ -231,10 +231,10 @@ static bool is_handled(void) {
            !names_are_of_one(oom->told_caller, names_caller());
 }
 
-void oom_asked_anew(void) {
+/* What comes of the error is known. */
+static void conclude_told(bool goes_on) {
     struct thread_oom *oom = &thread_state.oom;
-    bool at_once = oom->told.sequence && clock_ns() - oom->told_ns < OOM_AT_ONCE_NS;
-    if (at_once && !is_handled()) {
+    if (goes_on && clock_ns() - oom->told_ns < OOM_AT_ONCE_NS) {
         oom->told.reported = oom->told_in_python ? VRAMGC_WENT_ON : VRAMGC_SEEMS_ON;
         store_refusal_again(&oom->told);
         device_forget_oom_owners(device_if_ready(oom->told.device), false);
@@ -242,6 +242,16 @@ void oom_asked_anew(void) {
             oom_log_went_on(&oom->told);
     }
     oom->told.sequence = 0;
+}
+
+void oom_asked_anew(void) {
+    if (oom_is_told())
+        conclude_told(!is_handled());
+}
+
+void oom_worked_on(void) {
+    if (names_error() == thread_state.oom.told_error)
+        conclude_told(true);
 }
 
 static void refused_call(struct device *device, enum real_id id, uint64_t bytes,

@@ -47,9 +47,16 @@ void oom_reported(struct device *device, uint64_t bytes);
 void oom_asked_anew(void);
 void oom_block_freed(uint64_t address);
 
+/* A kernel was started after an error, or PyTorch has caught it: the work goes on, unless Python
+ * handles the error. */
+void oom_worked_on(void);
+static inline bool oom_is_told(void) {
+    return thread_state.oom.told.sequence > 0;
+}
+
 /* A block of this thread's, on either allocator. */
 static inline void oom_block_changed(uint64_t address, bool allocated) {
-    if (UNLIKELY(thread_state.oom.told.sequence > 0))
+    if (UNLIKELY(oom_is_told()))
         allocated ? oom_asked_anew() : oom_block_freed(address);
 }
 

@@ -232,7 +232,8 @@ class WholePyTorch(unittest.TestCase):
                     REPORT_COMMAND=str(ROOT / "build/vramgc"),
                     **settings,
                 )
-                self.check(run, ["workspace", "error", "handled", "workspace while one is handled", "one moment", "six alike"])
+                of_it = ["workspace", "the last of its function", "error", "handled", "workspace while one is handled"]
+                self.check(run, [*of_it, "one moment", "six alike"])
 
     def test_the_last_column_is_of_before_python_frees_all(self):
         for how, rest, head, live in (

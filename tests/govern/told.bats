@@ -18,6 +18,10 @@ is_right() { "$python" tests/govern/test_python.py -k "WholePyTorch.$1"; }
     is_right test_what_a_refusal_came_from_is_told
 }
 
+@test "a convolution that does without its workspace" {
+    is_right test_work_that_goes_on_without_memory_is_no_out_of_memory
+}
+
 @test "blocks of autograd's own thread" {
     is_right test_what_autograd_made_is_told
 }

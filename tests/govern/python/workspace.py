@@ -29,6 +29,15 @@ def convolves(image):
     return False
 
 
+def blurs(image):
+    weights = torch.empty(20, 128, 3, 3, device="cuda", dtype=torch.half)
+    return F.conv2d(image, weights, padding=1)
+
+
+def ends_with_it(image):
+    return blurs(image)
+
+
 def six_at_once():
     """One right after the other."""
     image = take(100)
@@ -48,14 +57,18 @@ def main():
     rest = take(200)
     went_on, said = convolves(image), report()["verdict"]["what"]
     say("workspace", went_on and " 512 MiB wanted" in said, said=said)
-    del image, rest
+    made = ends_with_it(image)
+    take(1)  # as a program does that has caught an error two functions further out
+    refused = len([r for r in report()["processes"][0]["refusals"] if r["reported"]])
+    say("the last of its function", latest_went_on(), refused=refused)
+    del image, rest, made
     try:
         takes_too_much()
     except torch.OutOfMemoryError:
         pass
     take(64)
     verdict = report()["verdict"]
-    known = "1 more was refused, and the work went on at once without it." in (verdict["note"] or "")
+    known = "2 more were refused, and the work went on at once without them." in (verdict["note"] or "")
     say("error", known and not latest_went_on() and "OUT OF MEMORY" in verdict["what"], verdict=verdict)
     image = torch.empty(1, 128, 1024, 1024, device="cuda", dtype=torch.half)
     rest = take(100)
