@@ -335,6 +335,7 @@ static void addresses(void) {
     CHECK(strcmp(CALL(cudaGetErrorString)(cudaErrorMemoryAllocation), "out of memory") == 0);
     CALL(cudaIpcGetMemHandle)(&handle, p);                        /* not every machine can */
     CHECK(CALL(cudaDeviceEnablePeerAccess)(0, 0) != cudaSuccess); /* nobody is his own peer */
+    CHECK(CALL(cudaGetLastError)() != cudaSuccess && CALL(cudaGetLastError)() == cudaSuccess);
     UNCHANGED();
     OK(CALL(cudaFree)(p));
 }
