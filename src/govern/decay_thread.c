@@ -158,7 +158,7 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
     struct vramgc_action action = action_of(device, VRAMGC_REASON_REFUSED);
     uint64_t start_ns = clock_ns();
     action.request_bytes = bytes;
-    uint64_t given = vm_reclaim_now(vm, bytes + PAGE_BYTES);
+    uint64_t given = vm_reclaim(vm, bytes + PAGE_BYTES, VM_WAIT);
     burst_add(device, &action, given, start_ns);
     return given;
 }

@@ -43,7 +43,7 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
     action.before_bytes = figure_get(physical);
     action.after_bytes = minus_u64(action.before_bytes, device_idle_page_bytes(device));
     for (int i = 0; vm && i < GPU_PATIENCE && !action.observed; i++) {
-        given += vm_reclaim(vm, UINT64_MAX);
+        given += vm_reclaim(vm, UINT64_MAX, VM_POLL);
         device_account_pages(device);
         reclaim_credit(&action, figure_get(physical), given);
         if (!device_idle_page_bytes(device) || capture_active())
@@ -124,7 +124,7 @@ static bool must_not_flush(void *context) {
 static void give_back_steps(void) {
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
         if (device_steps_at(i))
-            vm_reclaim_fenced(device_steps_at(i), UINT64_MAX);
+            vm_reclaim(device_steps_at(i), UINT64_MAX, VM_ASK_NOT);
 }
 
 /* Has PyTorch empty its cache, through Python. False: nothing was done. */

@@ -33,7 +33,7 @@ enum given { NOTHING, SOME, ENOUGH };
 static uint64_t own_idle(struct device *device, uint64_t bytes) {
     struct vm *vm = device_pages(device), *steps = device_steps(device);
     uint64_t given = vm      ? decay_after_oom(device, vm, bytes)
-                     : steps ? vm_reclaim_fenced(steps, bytes)
+                     : steps ? vm_reclaim(steps, bytes, VM_ASK_NOT)
                              : 0;
     if (steps)
         device_account_pages(device);

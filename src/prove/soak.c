@@ -361,7 +361,7 @@ static void *move_pages(void *lowvram) {
         if (lowvram)
             vm_decay(soak.vm, &limits, clock_ns());
         else
-            vm_reclaim(soak.vm, 32 * MEBIBYTE);
+            vm_reclaim(soak.vm, 32 * MEBIBYTE, VM_POLL);
         sleep_ns(MILLISECOND_NS / 10);
     }
     return NULL;

@@ -224,7 +224,7 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 void async_capture_prepare(unsigned device) {
     struct pool *pool = device < VRAMGC_MAX_DEVICES ? atomic_load(&self.pools[device]) : NULL;
     if (pool)
-        vm_reclaim_fenced(pool_engine(pool), UINT64_MAX);
+        vm_reclaim(pool_engine(pool), UINT64_MAX, VM_ASK_NOT);
 }
 
 void async_stream_gone(uint64_t stream) {

@@ -266,7 +266,7 @@ static void give_up_step(unsigned index, uint64_t bytes) {
     if (keeps(steps))
         decay_note_given_up(device);
     else
-        thread_returned(index, vm_reclaim_fenced(steps, bytes));
+        thread_returned(index, vm_reclaim(steps, bytes, VM_ASK_NOT));
     device_account_pages(device);
 }
 

@@ -295,13 +295,12 @@ static void replace_partly_used(struct vm *vm, struct block *block) {
     lock_take(&vm->lock);
     bool more = take_partly_used(vm, block, list, &count);
     lock_give(&vm->lock);
-    if (LIKELY(!more && !count))
-        return;
-    if (more)
+    if (more) {
         vm_fence_poll(vm, false);
-    lock_take(&vm->lock);
-    take_partly_used(vm, block, list, &count);
-    lock_give(&vm->lock);
+        lock_take(&vm->lock);
+        take_partly_used(vm, block, list, &count);
+        lock_give(&vm->lock);
+    }
     vm_unmap(vm, list, count);
 }
 

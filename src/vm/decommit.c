@@ -33,7 +33,7 @@ size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
         if (!unmapped)
             break;
         done += unmapped;
-        victims.want = minus_u64(want, done);
+        victims.want = want == SIZE_MAX ? want : minus_u64(want, done);
     }
     return done;
 }
@@ -72,7 +72,8 @@ static size_t decommit_for_block(struct vm *vm, size_t want) {
 
 /* now: though unmapping may wait for the GPU. */
 static uint64_t reclaim_batches(struct vm *vm, uint64_t bytes, bool now) {
-    size_t want = bytes / PAGE_BYTES, released = vm_cache_trim(vm, want, 0);
+    size_t want = bytes / PAGE_BYTES + (bytes % PAGE_BYTES > 0),
+           released = vm_cache_trim(vm, want, 0);
     while (released < want && (now || vm_may_unmap(vm)) &&
            decommit_any(vm, min_u64(want - released, BATCH)))
         released += vm_cache_trim(vm, min_u64(want - released, BATCH), 0);
@@ -80,25 +81,12 @@ static uint64_t reclaim_batches(struct vm *vm, uint64_t bytes, bool now) {
     return released * PAGE_BYTES;
 }
 
-uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
+uint64_t vm_reclaim(struct vm *vm, uint64_t bytes, enum vm_ask ask) {
     CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t given = reclaim_batches(vm, bytes, true);
-    capture_mode_set(before);
-    return given;
-}
-
-uint64_t vm_reclaim(struct vm *vm, uint64_t bytes) {
-    CUstreamCaptureMode before = capture_mode_relax();
-    vm_fence_poll(vm, true);
-    uint64_t given = reclaim_batches(vm, bytes, false);
-    capture_mode_set(before);
-    return given;
-}
-
-uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
-    CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t given = reclaim_batches(vm, bytes, true);
-    if (given < bytes && vm_fence_wait(vm))
+    if (ask == VM_POLL)
+        vm_fence_poll(vm, true);
+    uint64_t given = reclaim_batches(vm, bytes, ask != VM_POLL);
+    if (ask == VM_WAIT && given < bytes && vm_fence_wait(vm))
         given += reclaim_batches(vm, bytes - given, true);
     capture_mode_set(before);
     return given;
@@ -124,7 +112,7 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
     if (!vm_lacks_memory() || ++*attempts >= ATTEMPTS)
         return false;
     vm_drop_guards(vm);
-    vm_reclaim_now(vm, UINT64_MAX);
+    vm_reclaim(vm, UINT64_MAX, VM_WAIT);
     struct room room = vm_room(vm, MEMINFO_ANEW);
     return vm_lacks_memory() &&
            (!room.total_bytes || room.free_bytes >= PAGE_BYTES || vm_may_spill(vm));

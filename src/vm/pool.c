@@ -168,7 +168,7 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
 static bool in_vain(struct pool *pool, uint64_t bytes) {
     if (bytes < WORTH_ASKING_BYTES || vm_could_back(pool->vm, bytes - 2 * PAGE_BYTES))
         return false;
-    vm_reclaim_now(pool->vm, UINT64_MAX);
+    vm_reclaim(pool->vm, UINT64_MAX, VM_WAIT);
     return true;
 }
 

@@ -44,7 +44,7 @@ static bool promise_spare(struct vm *vm, size_t size) {
 
 /* More is never held than PyTorch had: pieces of another size go back first. */
 static bool promise_new(struct vm *vm, size_t npages, size_t size) {
-    vm_reclaim_fenced(vm, npages * PAGE_BYTES);
+    vm_reclaim(vm, npages * PAGE_BYTES, VM_ASK_NOT);
     uint64_t handle = vm_handle_create(vm, npages);
     if (!handle)
         return false;
@@ -191,7 +191,7 @@ bool vm_keeps_steps(struct vm *vm) {
 
 void vm_keep_no_steps(struct vm *vm) {
     vm->keeps = false;
-    vm_reclaim_now(vm, UINT64_MAX);
+    vm_reclaim(vm, UINT64_MAX, VM_WAIT);
 }
 
 uint64_t vm_step_handle(struct vm *vm, uint64_t address) {

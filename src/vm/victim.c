@@ -21,7 +21,9 @@ static bool may_go(const struct choice *choice, const struct page *page) {
 
 /* The first from the page on that may go; NULL: none. What is newer than one that may not go for
  * its age may not either. */
-static struct page *ready(const struct choice *choice, struct page *page) {
+static struct page *ready(const struct choice *choice, size_t size, struct page *page) {
+    if (choice->at_most && choice->taken[size] >= choice->at_most[size])
+        return NULL;
     while (page && !may_go(choice, page) && (choice->newest_first || page->opening))
         page = choice->newest_first ? page->older : page->newer;
     return page && may_go(choice, page) ? page : NULL;
@@ -31,9 +33,7 @@ static void take_next(struct choice *choice, size_t size) {
     struct page *page = choice->next[size];
     choice->out[choice->count++] = page;
     choice->taken[size]++;
-    bool more = !choice->at_most || choice->taken[size] < choice->at_most[size];
-    choice->next[size] =
-        more ? ready(choice, choice->newest_first ? page->older : page->newer) : NULL;
+    choice->next[size] = ready(choice, size, choice->newest_first ? page->older : page->newer);
 }
 
 static bool comes_before(const struct choice *choice, const struct page *a, const struct page *b) {
@@ -52,20 +52,6 @@ static size_t next_size(const struct choice *choice) {
     return best;
 }
 
-/* So many of that size are not needed any more where that much is too much. */
-static size_t superfluous(const struct choice *choice, size_t size, size_t excess) {
-    return min_u64(choice->taken[size], excess / extent_npages(size));
-}
-
-/* How many pages more than wanted are chosen if one extent of that size is taken besides, and those
- * that it makes superfluous are dropped. */
-static size_t excess_after(const struct choice *choice, size_t size) {
-    size_t excess = extent_npages(size) - choice->left;
-    for (size_t i = EXTENT_SIZES; i-- > 0;)
-        excess -= superfluous(choice, i, excess) * extent_npages(i);
-    return excess;
-}
-
 /* So many of that size stay: those idle for least. */
 static void drop(struct choice *choice, size_t size, size_t count) {
     choice->taken[size] -= count;
@@ -79,23 +65,31 @@ static void drop(struct choice *choice, size_t size, size_t count) {
     }
 }
 
+/* How many pages more than wanted are chosen if one extent of that size is taken besides, and those
+ * that it makes superfluous stay. */
+static size_t excess_after(struct choice *choice, size_t size, bool drops) {
+    size_t excess = extent_npages(size) - choice->left;
+    for (size_t i = EXTENT_SIZES; i-- > 0;) {
+        size_t count = min_u64(choice->taken[i], excess / extent_npages(i));
+        if (drops)
+            drop(choice, i, count);
+        excess -= count * extent_npages(i);
+    }
+    return excess;
+}
+
 /* Nothing that is left is small enough: one more, and what that makes superfluous stays. It is the
  * one with which least is too much. 5 pages wanted, one extent of 4 chosen, the rest are of 8: one
  * of 8 goes, and the 4 stay. */
 static void exceed(struct choice *choice) {
     size_t best = EXTENT_SIZES;
     for (size_t size = 0; size < EXTENT_SIZES; size++)
-        if (choice->next[size] &&
-            (best == EXTENT_SIZES || excess_after(choice, size) < excess_after(choice, best)))
+        if (choice->next[size] && (best == EXTENT_SIZES || excess_after(choice, size, false) <
+                                                               excess_after(choice, best, false)))
             best = size;
     if (best == EXTENT_SIZES)
         return;
-    size_t excess = extent_npages(best) - choice->left;
-    for (size_t size = EXTENT_SIZES; size-- > 0;) {
-        size_t count = superfluous(choice, size, excess);
-        drop(choice, size, count);
-        excess -= count * extent_npages(size);
-    }
+    excess_after(choice, best, true);
     take_next(choice, best);
 }
 
@@ -116,7 +110,7 @@ static size_t take_rows(struct page_table *table, enum page_idle list, struct ch
                         size_t room) {
     for (size_t size = EXTENT_SIZES; size-- > 0;) {
         struct page *page;
-        while (choice->count < room && (page = ready(choice, table->idle[list][size].oldest)))
+        while (choice->count < room && (page = ready(choice, size, table->idle[list][size].oldest)))
             take_row(table, choice, page, room);
     }
     return choice->count;
@@ -137,9 +131,7 @@ size_t page_table_victims(struct page_table *table, const struct victims *victim
     }
     for (size_t i = 0; i < EXTENT_SIZES; i++) {
         const struct page_list *list = &table->idle[victims->list][i];
-        bool any = !choice.at_most || choice.at_most[i];
-        struct page *begin = choice.newest_first ? list->newest : list->oldest;
-        choice.next[i] = any ? ready(&choice, begin) : NULL;
+        choice.next[i] = ready(&choice, i, choice.newest_first ? list->newest : list->oldest);
     }
     while (choice.left && choice.count < room && (size = next_size(&choice)) < EXTENT_SIZES) {
         choice.left -= extent_npages(size);

@@ -220,15 +220,12 @@ bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place);
 bool vm_owns(struct vm *vm, uint64_t address);
 
 /* Gives up to `bytes` of idle and cached memory back to the driver, as far as the GPU has finished
- * with it; starts finding out about the rest. Waits only where events cannot tell (a stream has
- * been destroyed, or it is not sure who uses a page): for a thread of our own. Returns the bytes
- * given back. */
-uint64_t vm_reclaim(struct vm *vm, uint64_t bytes);
-
-/* The same without asking the GPU; and waiting for it where that is needed to give enough, for a
- * thread that was refused memory. */
-uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes);
-uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes);
+ * with it. POLL: asks it first, and starts finding out about the rest; waits only where events
+ * cannot tell (a stream has been destroyed, or it is not sure who uses a page): for a thread of our
+ * own. WAIT: waits for the GPU where that is needed to give enough, for a thread that was refused
+ * memory. Returns the bytes given back. */
+enum vm_ask { VM_ASK_NOT, VM_POLL, VM_WAIT };
+uint64_t vm_reclaim(struct vm *vm, uint64_t bytes, enum vm_ask ask);
 
 /* All goes that PyTorch has returned, and what is cached. Waits for the GPU for a tenth of a second
  * at most. */

@@ -41,8 +41,9 @@ static bool climb(char rung) {
 
 static char steps_of_device, steps_of_other; /* never looked into */
 
-uint64_t vm_reclaim_fenced(struct vm *vm, uint64_t bytes) {
+uint64_t vm_reclaim(struct vm *vm, uint64_t bytes, enum vm_ask ask) {
     assert_int_equal(bytes, WANTED);
+    assert_int_equal(ask, VM_ASK_NOT);
     if (vm == (struct vm *)&steps_of_other)
         return climb('O') ? test.own_bytes : 0;
     assert_ptr_equal(vm, &steps_of_device);

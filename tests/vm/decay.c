@@ -151,13 +151,13 @@ void decay_unmaps_at_rest(void) {
     vm_unmap_at_rest(test.vm);
     fake.answers = ALWAYS;
     nothing_decays_at(&limits, 10);
-    MUST(vm_reclaim(test.vm, UINT64_MAX) == 0 && physical() == 2 * PAGES);
+    MUST(vm_reclaim(test.vm, UINT64_MAX, VM_POLL) == 0 && physical() == 2 * PAGES);
     fake.answers = 0;
     MUST(decay_at(&limits, 10).kept_bytes == PAGES && physical() == 0 && waits() == 1);
     MUST(vm_commit(test.vm, first, PAGES * PAGE_BYTES, false));
     vm_mark_idle(test.vm, first, PAGES * PAGE_BYTES);
     fake.answers = ALWAYS;
-    MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
+    MUST(vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) == PAGES * PAGE_BYTES);
     MUST(vm_unreserve(test.vm, first));
 }
 

@@ -107,7 +107,7 @@ static void empty_row(struct row *row) {
         size_t pages = vm_figures(test.vm).mapped_bytes / PAGE_BYTES;
         MUST(pages - idle(IDLE_KEPT) == needed(row, ROW_PAGES));
         if (below(count / 4 + 1) == 0)
-            vm_reclaim_now(test.vm, UINT64_MAX);
+            vm_reclaim(test.vm, UINT64_MAX, VM_WAIT);
         if (below(count) == 0)
             return; /* the next ones come between those that stay */
     }
@@ -142,7 +142,7 @@ void extents_survivors(void) {
                 vm_mark_idle(test.vm, row.range + row.begin[i], row.bytes[i]);
         MUST(idle(IDLE_KEPT) == vm_figures(test.vm).mapped_bytes / PAGE_BYTES);
         if (round % 3 == 0)
-            vm_reclaim_now(test.vm, UINT64_MAX);
+            vm_reclaim(test.vm, UINT64_MAX, VM_WAIT);
     }
     fake.boast = 1;
     fake.prompt = false;
@@ -167,7 +167,7 @@ void extents_behind(void) {
     MUST(idle(IDLE_RETURNED) + idle(IDLE_KEPT) == 0);
     vm_mark_idle(test.vm, range, bytes);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, PAGES) == PART + BEHIND);
-    vm_reclaim_now(test.vm, UINT64_MAX);
+    vm_reclaim(test.vm, UINT64_MAX, VM_WAIT);
     fake.capacity = PART;
     forget_reading();
     MUST(!vm_commit(test.vm, range, bytes, false));
@@ -191,7 +191,7 @@ void extents_largest(void) {
         use(range, PAGES);
         size_t extents = (PAGES + cases[i].largest - 1) / cases[i].largest;
         MUST(atomic_load(&fake.calls) == calls + 2 * extents + 1);
-        MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
+        MUST(vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) == PAGES * PAGE_BYTES);
     }
     fake.boast = 1;
     end_range(range, PAGES);
@@ -206,7 +206,7 @@ void extents_halved(void) {
         fake.largest = largest; /* the first that is asked for has 10 */
         use(range, PAGES);
         MUST(atomic_load(&fake.calls) == calls + refused + 2 * extents + OPEN);
-        MUST(vm_reclaim_now(test.vm, UINT64_MAX) == PAGES * PAGE_BYTES);
+        MUST(vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) == PAGES * PAGE_BYTES);
     }
     fake.largest = 0;
     end_range(range, PAGES);
@@ -255,10 +255,10 @@ void extents_roomy(void) {
     forget_reading();
     use(small + PAGE_BYTES, 1);
     MUST(physical() == 1 + REST + BEHIND + 1 + BEHIND);
-    MUST(vm_reclaim_now(test.vm, UINT64_MAX) > 0 && physical() == 0);
+    MUST(vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0 && physical() == 0);
     vm_mapped(test.vm, small, step, step);
     use(small, 1);
-    MUST(physical() == 1 + BEHIND && vm_reclaim_now(test.vm, UINT64_MAX) > 0);
+    MUST(physical() == 1 + BEHIND && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
     fake.boast = 1;
     forget_reading();
     end_range(range, PAGES);
@@ -276,7 +276,7 @@ void extents_rest_of_step(void) {
     vm_mapped(test.vm, range, step, step);
     fake.largest = 1;
     use(range, 1);
-    MUST(physical() == 1 + BEHIND && vm_reclaim_now(test.vm, UINT64_MAX) > 0);
+    MUST(physical() == 1 + BEHIND && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
     fake.largest = 0;
     use(other, LESS);
     MUST(vm_fence_wait(test.vm) && vm_detach(test.vm, other, LESS * PAGE_BYTES));
@@ -284,12 +284,12 @@ void extents_rest_of_step(void) {
     fake.capacity = LESS;
     use(range, 1); /* gets what the other gave up, and no page more */
     fake.capacity = capacity;
-    MUST(physical() == LESS && vm_reclaim_now(test.vm, UINT64_MAX) > 0);
+    MUST(physical() == LESS && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
     vm_mapped(test.vm, range, step, step);
     fake.pages_elsewhere = 9 * (fake.capacity + 1);
     forget_reading();
     use(range, 1);
-    MUST(physical() == 1 + BEHIND && vm_reclaim_now(test.vm, UINT64_MAX) > 0);
+    MUST(physical() == 1 + BEHIND && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
     fake.pages_elsewhere = elsewhere;
     fake.boast = 1;
     forget_reading();
@@ -332,7 +332,7 @@ void extents_replaced(void) {
     vm_mark_idle(test.vm, middle, PAGE_BYTES);
     use(range, PAGES);
     MUST(physical() == PAGES);
-    vm_reclaim_now(test.vm, UINT64_MAX); /* which waits */
+    vm_reclaim(test.vm, UINT64_MAX, VM_WAIT); /* which waits */
     use(range, PAGES);
     uint64_t across = range + (EXTENT - 1) * PAGE_BYTES; /* the end of one, the begin of the next */
     MUST(vm_commit(test.vm, across, 2 * PAGE_BYTES, false));
@@ -340,7 +340,7 @@ void extents_replaced(void) {
     MUST(cached() == 0); /* nothing of a cached size would do */
     MUST(physical() == 3 + 2 + BEHIND);
     vm_mark_idle(test.vm, across, 2 * PAGE_BYTES);
-    vm_reclaim_now(test.vm, UINT64_MAX);
+    vm_reclaim(test.vm, UINT64_MAX, VM_WAIT);
     use(range, PAGES);
     uint64_t unmaps = vm_figures(test.vm).unmaps;
     MUST(vm_commit(test.vm, range, (EXTENT + 1) * PAGE_BYTES,

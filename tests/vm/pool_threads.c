@@ -133,9 +133,10 @@ bool vm_could_back(struct vm *vm, uint64_t bytes) {
     return true;
 }
 
-uint64_t vm_reclaim_now(struct vm *vm, uint64_t bytes) {
+uint64_t vm_reclaim(struct vm *vm, uint64_t bytes, enum vm_ask ask) {
     (void)vm;
     (void)bytes;
+    (void)ask;
     return 0;
 }
 

@@ -87,9 +87,9 @@ static void *giver(void *argument) {
         if (how < 2)
             vm_decay(test.vm, &limits, clock_ns());
         else if (how < 3)
-            vm_reclaim(test.vm, UINT64_MAX);
+            vm_reclaim(test.vm, UINT64_MAX, VM_POLL);
         else
-            vm_reclaim_now(test.vm, 4 * PAGE_BYTES);
+            vm_reclaim(test.vm, 4 * PAGE_BYTES, VM_WAIT);
         struct vm_figures figures = vm_figures(test.vm);
         MUST(figures.idle_bytes <= figures.mapped_bytes);
         MUST(figures.returned_bytes <= figures.idle_bytes);
@@ -250,7 +250,7 @@ static void run(unsigned seconds, void *(*body)(void *), void *(*other)(void *))
 
 /* At the end the driver has everything back. */
 static void check_end(void) {
-    vm_reclaim_now(test.vm, UINT64_MAX);
+    vm_reclaim(test.vm, UINT64_MAX, VM_WAIT);
     struct vm_figures figures = vm_figures(test.vm);
     MUST(figures.physical_bytes == 0 && figures.mapped_bytes == 0 && figures.cached_bytes == 0);
     MUST(figures.in_flight_bytes == 0 && figures.reserved_bytes == 0 && fake.pages_out == 0);
