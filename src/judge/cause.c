@@ -39,7 +39,10 @@ static void sum_neighbours(struct oom *oom) {
         uint64_t bytes = min_u64(neighbours->list[i].bytes, sum->rest_bytes);
         sum->neighbour_bytes[sum->neighbour_count++] = bytes;
         sum->rest_bytes -= bytes;
+        sum->others_bytes += bytes;
     }
+    if (!sum->neighbour_count)
+        sum->others_bytes = sum->rest_bytes;
 }
 
 static void add_up(struct oom *oom) {
@@ -59,13 +62,6 @@ static void add_up(struct oom *oom) {
     sum->headroom_bytes = min_u64(r->limited_bytes, sum->rest_bytes);
     sum->rest_bytes -= sum->headroom_bytes;
     sum_neighbours(oom);
-}
-
-uint64_t oom_others_bytes(const struct oom_sum *sum) {
-    uint64_t bytes = sum->neighbour_count ? 0 : sum->rest_bytes;
-    for (uint64_t i = 0; i < sum->neighbour_count; i++)
-        bytes += sum->neighbour_bytes[i];
-    return bytes;
 }
 
 static bool of_hook(const struct oom *oom, const char *part) {
@@ -88,13 +84,24 @@ static bool of_private_pool(const struct oom *oom) {
            (!graphs_alone || oom->record->file->process.captures > 0);
 }
 
+/* What would be left over in one piece is nothing: in pages a VAE needs 1.004 of what is live, sdxl
+ * 1.02 (tests/lab/FIGURES.md). Three programs that would have had 6 to 11 MiB left on a card of
+ * 8 GiB lacked memory in pages, too. */
+static uint32_t cause_seen(const struct vramgc_refusal *r) {
+    enum { NOTHING_SHARE = 128 };
+    bool full =
+        r->cause == VRAMGC_CAUSE_FRAGMENTED &&
+        r->free_bytes + r->idle_bytes < r->request_bytes + r->allocated_bytes / NOTHING_SHARE;
+    return full ? VRAMGC_CAUSE_FULL : r->cause;
+}
+
 /* Without it the request would have fitted. Where what is idle would have sufficed, too, it is
  * whichever is more: a video that is put together on the card grows beside a pool full of pieces.
  */
 static bool growth_explains(const struct oom *oom) {
     const struct vramgc_refusal *r = oom->refusal;
     uint64_t grown = growth_bytes(&oom->growth);
-    if (r->cause == VRAMGC_CAUSE_FRAGMENTED)
+    if (oom->seen == VRAMGC_CAUSE_FRAGMENTED)
         return oom->growth.grows && grown >= r->idle_bytes &&
                grown >= minus_u64(r->request_bytes, r->free_bytes);
     return oom->growth.grows && grown >= oom->lacking_bytes;
@@ -176,7 +183,7 @@ const struct cause_names cause_names[VRAMGC_CAUSES] = {
 static enum sight by_whom(const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
     uint64_t least = max_u64(wanted_bytes(oom), sum->total_bytes / CAUSE_SHARE);
-    uint64_t processes = oom_others_bytes(sum);
+    uint64_t processes = sum->others_bytes;
     uint64_t code = oom->of_aimdo ? 0 : sum->code_bytes;
     if (!sum->neighbour_count && sum->rest_bytes < max_u64(UNNAMED_BYTES, sum->total_bytes / 8))
         processes = 0;
@@ -190,7 +197,7 @@ static enum vramgc_cause find_cause(const struct oom *oom) {
     uint64_t reserved = r->limited_bytes;
     const struct cause_row *row = cause_rows;
     struct facts facts;
-    facts_begin(&facts, r->cause < VRAMGC_CAUSES_SEEN ? 1u << r->cause : UNKNOWN);
+    facts_begin(&facts, oom->seen < VRAMGC_CAUSES_SEEN ? 1u << oom->seen : UNKNOWN);
     fact_if(&facts, r->total_bytes > 0 && r->request_bytes > r->total_bytes, OVERSIZE);
     fact_if(&facts, reserved > 0 && reserved >= oom->lacking_bytes, HELD_BACK);
     fact_if(&facts, growth_explains(oom), GROWN);
@@ -324,7 +331,7 @@ static struct oom_part most_more(const struct oom *oom, const struct vramgc_who 
         const struct vramgc_site *site = &oom->record->file->sites[now->sites[i]];
         uint64_t bytes = who_more_than(then, now->sites[i], who_bytes(now, i));
         if (bytes > max_u64(more / 2, oom->sum.total_bytes / CAUSE_SHARE) && !site_loads(site))
-            return (struct oom_part){site, more};
+            return (struct oom_part){site, bytes};
     }
     return (struct oom_part){0};
 }
@@ -369,9 +376,11 @@ static void find_what_stays(struct oom *oom) {
             with = job;
     }
     const struct vramgc_who *then = before ? who_when(oom->device, before) : NULL;
-    if (then && with)
-        oom->left = most_more(oom, then, who_when(oom->device, with),
-                              minus_u64(with->live_bytes, before->live_bytes));
+    if (then && with) {
+        uint64_t more = minus_u64(with->live_bytes, before->live_bytes);
+        oom->left = most_more(oom, then, who_when(oom->device, with), more);
+        oom->left.bytes = more; /* of all */
+    }
     if (before)
         find_stale(oom, before);
 }
@@ -382,6 +391,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     struct oom oom = {
         .record = record, .refusal = refusal, .device = &record->file->devices[index]};
     add_up(&oom);
+    oom.seen = cause_seen(refusal);
     oom.kept_bytes = min_u64(refusal->kept_bytes, oom.sum.idle_bytes);
     oom.growth = growth_until(record, oom.device, refusal->turns, refusal->time_ns);
     oom.lacking_bytes = /* memory that is kept for a step serves its tensors */

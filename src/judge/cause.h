@@ -31,6 +31,7 @@ struct oom_sum {
     uint64_t step_bytes; /* beside these: kept by other code for the tensors of a model's step */
     uint64_t neighbour_bytes[VRAMGC_MAX_NEIGHBOURS]; /* of those in the device's list */
     uint64_t neighbour_count;
+    uint64_t others_bytes;   /* of these together; where none is known, with the driver's own */
     uint64_t rest_bytes;     /* the driver, and processes that are not known */
     uint64_t headroom_bytes; /* free, and kept for others */
     uint64_t free_bytes, total_bytes;
@@ -41,6 +42,7 @@ struct oom {
     const struct vramgc_refusal *refusal;
     const struct vramgc_device *device;
     enum vramgc_cause cause;
+    uint32_t seen; /* as the library saw it, but that a full card is full */
     struct oom_sum sum;
     struct oom_growth growth;
     uint64_t lacking_bytes; /* of the request, beside what was free and idle */
@@ -77,9 +79,6 @@ bool oom_program_went_on(const struct oom *oom);
 /* The report counts the refusal among the errors of the one that it tells of: where PyTorch has
  * told of errors, a refusal to other code is none. */
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);
-
-/* Of other processes together; where none is known by name, with the driver's own. */
-uint64_t oom_others_bytes(const struct oom_sum *sum);
 
 /* A card that is full by a step of PyTorch's is too small, too: it has that cause's words. */
 static inline enum vramgc_cause cause_as_told(enum vramgc_cause cause) {

@@ -109,12 +109,12 @@ static void add_neighbours(struct facts *facts, const struct oom *oom) {
     fact_if(facts,
             oom->sum.neighbour_count > 1 &&
                 oom->sum.neighbour_bytes[0] <
-                    max_u64(oom->lacking_bytes, oom_others_bytes(&oom->sum) / 2),
+                    max_u64(oom->lacking_bytes, oom->sum.others_bytes / 2),
             SEVERAL);
     fact_if(facts, known && strstr(oom->device->neighbours.list[0].name, "ollama"), OLLAMA);
     add_largest_process(facts, oom);
     add_children(facts, oom);
-    fact_bytes(facts, "others", oom_others_bytes(&oom->sum));
+    fact_bytes(facts, "others", oom->sum.others_bytes);
     fact_word(facts, "its part", parts.figures[parts.process].text);
     fact_word(facts, "code", parts.figures[parts.code].text);
 }
@@ -173,15 +173,16 @@ static void add_attention(struct facts *facts, const struct oom *oom) {
     const struct vramgc_site *site = who_asked(file, oom->refusal);
     const struct vramgc_owner *owner = oom->device->owners_at_oom.list;
     uint64_t large = oom->refusal->total_bytes / 4;
-    if (site && oom->refusal->request_bytes >= large && attends(site))
-        fact_word(facts, "attention", who_short_name(site).text);
+    site = site && oom->refusal->request_bytes >= large && attends(site) ? site : NULL;
     for (uint64_t i = 0; i < oom->device->owners_at_oom.count; i++, owner++) {
-        site = &file->sites[owner->site];
-        if (!owner->blocks || owner->bytes / owner->blocks < large || !attends(site))
+        const struct vramgc_site *of = &file->sites[owner->site];
+        if (!owner->blocks || owner->bytes / owner->blocks < large || !attends(of) ||
+            (site && site != of))
             continue;
-        fact_word(facts, "attention", who_short_name(site).text);
+        site = of;
         fact_bytes(facts, "scores", owner->bytes);
     }
+    fact_word(facts, "attention", site ? who_short_name(site).text : NULL);
 }
 
 /* Of a function that is no part of an image's work: it does as much with each of a model's parts.
@@ -368,18 +369,20 @@ void facts_of_oom(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "pin less", words);
     add_rows(facts, oom);
     add_neighbours(facts, oom);
+    add_jobs_before(facts, oom);
+    facts_of_ram(facts, oom->record->file);
+    add_growth(facts, oom);
+    if (oom->refusal->reported == VRAMGC_WENT_ON)
+        return; /* nothing has to be done */
     add_attention(facts, oom);
     add_joiner(facts, oom);
     add_row(facts, oom);
-    add_jobs_before(facts, oom);
     add_part(facts, "loader", "loaded", &oom->load);
     add_part(facts, oom->at_once ? "sharer" : "failer", "failed", &oom->failed);
     add_part(facts, "keeper", "stale", &oom->stale);
     if (oom_program_went_on(oom))
         add_part(facts, "leaver", "remained", &oom->left);
-    facts_of_ram(facts, oom->record->file);
     add_text_encoder(facts, oom);
-    add_growth(facts, oom);
     add_spill(facts, oom);
     add_other_card(facts, oom);
     add_whatif(facts, oom);

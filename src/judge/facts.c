@@ -52,13 +52,17 @@ const char *fact_text(const struct facts *facts, const char *name, size_t length
     return NULL;
 }
 
-bool facts_fit(const struct facts *facts, const struct when *when, const char *words) {
-    bool fits = (when->of & facts->of) && (facts->has & when->needs) == when->needs &&
-                !(facts->has & when->unless);
-    for (const char *at = words; fits && (at = strpbrk(at, "[{")); at++)
-        if (*at == '[')
-            at = strchr(at, ']');
+bool facts_know(const struct facts *facts, const char *words) {
+    bool known = true;
+    for (; known && (words = strpbrk(words, "[{]")) && *words != ']'; words++)
+        if (*words == '[')
+            words = strchr(words, ']');
         else
-            fits = fact_text(facts, at + 1, strcspn(at + 1, "}"));
-    return fits;
+            known = fact_text(facts, words + 1, strcspn(words + 1, "}"));
+    return known;
+}
+
+bool facts_fit(const struct facts *facts, const struct when *when, const char *words) {
+    return (when->of & facts->of) && (facts->has & when->needs) == when->needs &&
+           !(facts->has & when->unless) && facts_know(facts, words);
 }

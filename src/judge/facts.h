@@ -45,11 +45,9 @@ enum fact {
     CHILD = 1 << 17,      /* the largest other process was started by the program */
     SEVERAL = 1 << 18,    /* what it has would not have been enough */
     OLLAMA = 1 << 19,
-    LOADS = 1 << 20,       /* a model was being brought to the card */
-    GROWS = 1 << 21,       /* it is no load: live memory does, or gradients are recorded */
-    IN_PIECES = 1 << 22,   /* free and idle memory would have sufficed */
-    AIMDO = 1 << 23,       /* ComfyUI's DynamicVRAM has weights there, which it drops by itself */
-    PROVE_HELPS = 1 << 24, /* against fragmentation, which was the cause at another time */
+    LOADS = 1 << 20,           /* a model was being brought to the card */
+    GROWS = 1 << 21,           /* it is no load: live memory does, or gradients are recorded */
+    PROVE_HELPS = 1 << 24,     /* against fragmentation, which was the cause at another time */
     GRAPHS_WOULD_DO = 1 << 25, /* GRAPHS, and what is idle would have sufficed */
     MISCOUNTED = 1 << 26,      /* PyTorch's message counts idle memory as free */
     STAYED = 1 << 27,          /* more is live at rest than after the first job, and enough */
@@ -108,6 +106,9 @@ void facts_of_program(struct facts *facts, const struct stats_file *record);
 
 /* The word for {name}; NULL: not known. */
 const char *fact_text(const struct facts *facts, const char *name, size_t length);
+
+/* Each {word} is known, up to the end or to a ], but for those in [brackets]. */
+bool facts_know(const struct facts *facts, const char *words);
 
 /* The row is of the case, and each {word} of it, but for those in [brackets], is known. */
 bool facts_fit(const struct facts *facts, const struct when *when, const char *words);

@@ -352,6 +352,7 @@ void facts_of_growth(struct facts *facts, const struct stats_file *record, bool 
         return;
     fact_if(facts, true, IN_RAM | (found.pinned ? PINNED : 0) | (found.in_job ? IN_JOB : 0));
     fact_word(facts, "pin less", words);
+    fact_word(facts, "page-locked", found.pinned ? "page-locked" : NULL);
     fact_bytes(facts, "in RAM", growth_bytes(&found.growth) / found.growth.steps);
     fact_count(facts, found.in_job ? "rounds" : "jobs", found.growth.steps);
 }

@@ -16,18 +16,10 @@ const struct sentence sentences[] = {
 };
 const size_t sentence_count = ARRAY_LENGTH(sentences);
 
-/* Up to the end of the sentence, or of what is in brackets. */
-static bool all_known(const char *words, const struct facts *facts) {
-    for (; *words && *words != ']'; words++)
-        if (*words == '{' && !fact_text(facts, words + 1, strcspn(words + 1, "}")))
-            return false;
-    return true;
-}
-
 static void fill_in(struct text *text, const char *words, const struct facts *facts) {
     words += *words == ' ' && !text->length; /* it parts sentences */
     for (; *words; words++)
-        if (*words == '[' && !all_known(words, facts)) {
+        if (*words == '[' && !facts_know(facts, words + 1)) {
             words += strcspn(words, "]");
         } else if (*words == '{') {
             size_t length = strcspn(++words, "}");

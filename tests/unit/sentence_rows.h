@@ -277,8 +277,7 @@ static const struct row todos[] = {
     {"full recorded", RECORDS " To train, use gradient checkpointing, or a smaller batch."},
     {"full recorded row=9", GRADIENTS},
     {"fragmented request=980 recorded",
-     RECORDS " To train, use gradient checkpointing, or a smaller batch. With 20.0 MiB to spare no "
-             "mode of vramgc helps."},
+     RECORDS " To train, use gradient checkpointing, or a smaller batch."},
     {"fragmented idle=2000 live=5000 recorded unproven",
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors."},
     {"full hook=cudaGetErrorString free=60 idle=200",
@@ -290,8 +289,8 @@ static const struct row todos[] = {
     {"full states=1000 mode=compact spill=100",
      "Train a LoRA instead of all weights in sample (sampling.py:12), or choose an optimizer with "
      "small states: AdamW8bit (bitsandbytes) or Adafactor. With foreach=False a step needs less."},
-    {"fragmented request=980 asked=flush",
-     "Run with --mode compact: memory then lies only behind live tensors. That leaves 20.0 MiB to "
+    {"fragmented request=940 asked=flush",
+     "Run with --mode compact: memory then lies only behind live tensors. That leaves 60.0 MiB to "
      "spare: make image or batch smaller, too."},
     {"full held=7000 live=6900 process=a:400:child process=b:300:child",
      "Have the program start fewer of these, or have them give their memory back."},

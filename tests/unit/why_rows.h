@@ -141,9 +141,13 @@ static const struct row whys[] = {
     {"full states=400", "The card is too small for this: 500 MiB more were needed."},
     {"full grows=100 states=1000", OPTIMIZER},
     {"fragmented states=1000", OPTIMIZER},
-    {"fragmented request=980",
-     "Fragmentation: 1000 MiB were free or idle, but in pieces. In one piece that were 20.0 MiB "
+    {"fragmented request=940",
+     "Fragmentation: 1000 MiB were free or idle, but in pieces. In one piece that were 60.0 MiB "
      "more than was wanted: the card is nearly full, too."},
+    {"fragmented request=950", "The card is full."},
+    {"full request=3000 attends=3000 phase=CrossAttention.forward", /* who asked has none */
+     "CrossAttention.forward (sampling.py:12) wanted 2.9 GiB at once: attention makes its scores "
+     "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},
     {"full request=390 held=7000 live=6900 load=load_model:6800 process=a:700",
      "load_model (sampling.py:12) had put 6.6 GiB on the card and was not done."},
     {"full request=390 held=7000 live=6900 load=load_model:6800 process=a:700 weights=7000",
