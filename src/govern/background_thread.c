@@ -296,9 +296,8 @@ void background_thread_stop(void) {
     for (int i = 0; !again && i < STOP_PATIENCE_MS && at_work(); i++)
         nanosleep(&step, NULL);
     if (!at_work()) {
-        for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-            if (device_if_ready(i))
-                device_list_owners(device_if_ready(i), settings_standards()->sample_ns);
+        for (EACH_DEVICE(device))
+            device_list_owners(device, settings_standards()->sample_ns);
         mode_say(true);
         neighbours_look();
         decay_conclude();

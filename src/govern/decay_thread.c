@@ -237,12 +237,9 @@ static uint64_t step_device(struct device *device, uint64_t now_ns) {
 uint64_t decay_step(uint64_t now_ns) {
     uint64_t next_ns = 0;
     atomic_store(&self.looked_ns, now_ns);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        if (!device)
-            continue;
+    for (EACH_DEVICE(device)) {
         next_ns = sooner(next_ns, step_device(device, now_ns));
-        bursts_conclude(&self.devices[i], minus_u64(now_ns, PAUSE_NS),
+        bursts_conclude(&self.devices[device_index(device)], minus_u64(now_ns, PAUSE_NS),
                         minus_u64(now_ns, LONGEST_NS));
     }
     return next_ns;

@@ -62,10 +62,10 @@ static uint64_t reserved_bytes(const struct device *device) {
 /* PyTorch empties the cache of all devices: each that got something back is told of. */
 static void conclude_flush(struct device *asked, const struct vramgc_action first,
                            const uint64_t returned_before[VRAMGC_MAX_DEVICES]) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        uint64_t returned = device ? reclaim_returned_bytes(device) - returned_before[i] : 0;
-        if (!device || (device != asked && !returned))
+    for (EACH_DEVICE(device)) {
+        unsigned i = device_index(device);
+        uint64_t returned = reclaim_returned_bytes(device) - returned_before[i];
+        if (device != asked && !returned)
             continue;
         if (device_pages(device) && !returned) { /* addresses */
             figure_add(&device->out->stats.flushes, 1);
@@ -91,8 +91,8 @@ struct flushing {
 /* PyTorch empties the cache of all devices. */
 static bool would_wait(void) {
     bool waits = false;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        waits = waits || (device_if_ready(i) && !reclaim_need_not_wait(device_if_ready(i)));
+    for (EACH_DEVICE(device))
+        waits = waits || !reclaim_need_not_wait(device);
     return waits;
 }
 
@@ -100,9 +100,8 @@ static bool would_wait(void) {
 static bool all_finish(const struct device *asked) {
     real_cuCtxSynchronize_t synchronize = REAL(cuCtxSynchronize);
     bool over = synchronize;
-    for (unsigned i = 0; over && i < VRAMGC_MAX_DEVICES; i++)
-        if (device_if_ready(i) && reclaim_enter(device_if_ready(i)))
-            over = synchronize() == CUDA_SUCCESS;
+    for (EACH_DEVICE(device))
+        over = over && (!reclaim_enter(device) || synchronize() == CUDA_SUCCESS);
     reclaim_enter(asked);
     return over;
 }
@@ -114,9 +113,9 @@ static bool must_not_flush(void *context) {
     bool must_not = capture_active() || (!flushing->asked && would_wait()) ||
                     device_releasable_bytes(flushing->device) < flushing->least_bytes ||
                     !all_finish(flushing->device);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !must_not; i++)
-        if (device_if_ready(i))
-            decay_flush_begins(device_if_ready(i));
+    for (EACH_DEVICE(device))
+        if (!must_not)
+            decay_flush_begins(device);
     return must_not;
 }
 
@@ -142,8 +141,8 @@ static bool flush_cache(struct device *device, struct vramgc_action action) {
         reclaim_conclude(device, &action);
         return true;
     }
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        returned[i] = device_if_ready(i) ? reclaim_returned_bytes(device_if_ready(i)) : 0;
+    for (EACH_DEVICE(each))
+        returned[device_index(each)] = reclaim_returned_bytes(each);
     while (!python_empty_cache(must_not_flush, &flushing)) {
         if (--tries == 0)
             return false;
@@ -270,9 +269,8 @@ static struct {
 
 static struct host_has host_pinned(void) {
     uint64_t bytes = 0;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        if (device_if_ready(i))
-            bytes += figure_get(&device_if_ready(i)->out->stats.pinned_bytes.current);
+    for (EACH_DEVICE(device))
+        bytes += figure_get(&device->out->stats.pinned_bytes.current);
     return (struct host_has){bytes, 0, bytes};
 }
 

@@ -43,11 +43,9 @@ static uint64_t own_idle(struct device *device, uint64_t bytes) {
 /* Addresses are the process's: those that another GPU's memory keeps will do. */
 static enum given give_own_idle(const struct request *request) {
     uint64_t given = own_idle(request->device, request->bytes);
-    for (unsigned i = 0; request->what == REFUSED_ADDRESSES && i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *other = device_if_ready(i);
-        if (other && other != request->device)
+    for (EACH_DEVICE(other))
+        if (request->what == REFUSED_ADDRESSES && other != request->device)
             given += own_idle(other, request->bytes);
-    }
     return given >= request->bytes ? ENOUGH : given ? SOME : NOTHING;
 }
 

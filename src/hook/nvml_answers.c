@@ -56,11 +56,9 @@ static uint64_t own_bytes(nvml_card card) {
     char bus_id[sizeof((struct vramgc_device *)0)->bus_id];
     if (!recording_is_on() || !nvml_bus_id(&nvml, card, bus_id, sizeof bus_id))
         return 0;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        if (device && strcasecmp(bus_id, device->out->bus_id) == 0)
+    for (EACH_DEVICE(device))
+        if (strcasecmp(bus_id, device->out->bus_id) == 0)
             return device_own_bytes(device);
-    }
     return 0;
 }
 

@@ -96,10 +96,8 @@ void sharing_ipc_failed(uint64_t address) {
 }
 
 static bool several_devices(void) {
-    unsigned count = 0;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && count < 2; i++)
-        count += device_if_ready(i) != NULL;
-    return count > 1;
+    struct device *first = device_next(NULL);
+    return first && device_next(first);
 }
 
 /* The device of an address; -1: host memory, or not known. */

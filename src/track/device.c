@@ -87,6 +87,13 @@ struct device *device_if_ready(unsigned index) {
     return atomic_load_explicit(&device->ready, memory_order_acquire) ? device : NULL;
 }
 
+struct device *device_next(const struct device *before) {
+    unsigned index = before ? device_index(before) + 1 : 0;
+    while (index < VRAMGC_MAX_DEVICES && !device_if_ready(index))
+        index++;
+    return device_if_ready(index);
+}
+
 /* A new thread has no context before its first call of the runtime that needs one, and PyTorch may
  * reserve the addresses of an expandable segment before that: then the runtime knows the device. */
 static bool current_index(int *index) {
@@ -380,11 +387,9 @@ void context_primary_stays(unsigned index) {
 }
 
 void context_gone(CUcontext context) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
+    for (EACH_DEVICE(device)) {
         CUcontext gone = context;
-        if (device)
-            __atomic_compare_exchange_n(&device->context, &gone, NULL, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&device->context, &gone, NULL, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_RELAXED);
     }
 }

@@ -102,6 +102,13 @@ struct device *device_at(unsigned index);
 /* The same without bringing the device up. */
 struct device *device_if_ready(unsigned index);
 
+/* Those that are ready: for (EACH_DEVICE(device)). */
+struct device *device_next(const struct device *before); /* NULL: the first; none is left */
+#define EACH_DEVICE(each)                                                                          \
+    struct device *each = device_next(NULL);                                                       \
+    each;                                                                                          \
+    each = device_next(each)
+
 /* The device of this thread's current context; NULL when there is none. */
 struct device *device_current(void);
 

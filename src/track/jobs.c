@@ -159,11 +159,8 @@ void jobs_look(struct device *device, uint64_t top_bytes, uint64_t changed_ns, u
 
 void jobs_conclude(void) {
     uint64_t now = clock_ns();
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        if (!device)
-            continue;
+    for (EACH_DEVICE(device)) {
         jobs_look(device, growth_take_top(&device->growth), now, now);
-        judge_job(device, &self.watches[i], true);
+        judge_job(device, &self.watches[device_index(device)], true);
     }
 }

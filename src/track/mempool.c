@@ -98,10 +98,10 @@ void mempool_reset_together(struct device *device) {
 
 /* Enters the trim into the books at once: the process may end before our own thread looks again. */
 void mempool_trimmed(CUmemoryPool pool) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && !capture_active(); i++) {
-        struct device *device = device_if_ready(i);
-        struct mempool_idle idle =
-            device && mempool_in_use(device) ? mempool_idle(device) : (struct mempool_idle){0};
+    for (EACH_DEVICE(device)) {
+        struct mempool_idle idle = mempool_in_use(device) && !capture_active()
+                                       ? mempool_idle(device)
+                                       : (struct mempool_idle){0};
         if (!idle.pool || idle.pool != pool)
             continue;
         bool less = idle.idle_bytes < __atomic_load_n(&device->pool.idle_bytes, __ATOMIC_RELAXED);

@@ -97,10 +97,7 @@ void vmm_release_abort(const struct book_release *release) {
 /* --- mappings --- */
 
 static struct device *range_device(uint64_t address) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        if (!device)
-            continue;
+    for (EACH_DEVICE(device)) {
         enum heap_kind kind = HEAP_NATIVE;
         lock_take(&device->lock);
         bool inside = heap_contains(device->heap, address, &kind);
