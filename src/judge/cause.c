@@ -84,9 +84,9 @@ static bool of_private_pool(const struct oom *oom) {
            (!graphs_alone || oom->record->file->process.captures > 0);
 }
 
-/* What would be left over in one piece is nothing: in pages a VAE needs 1.004 of what is live, sdxl
- * 1.02 (tests/lab/FIGURES.md). Three programs that would have had 6 to 11 MiB left on a card of
- * 8 GiB lacked memory in pages, too. */
+/* One piece that would leave next to nothing is no help: in pages a VAE needs 1.004 of what is
+ * live, sdxl 1.02 (tests/lab/FIGURES.md). Three programs that would have had 6 to 11 MiB left on a
+ * card of 8 GiB lacked memory in pages, too. */
 static uint32_t cause_seen(const struct vramgc_refusal *r) {
     enum { NOTHING_SHARE = 128 };
     bool full =

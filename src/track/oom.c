@@ -231,7 +231,7 @@ static bool is_handled(void) {
            !names_are_of_one(oom->told_caller, names_caller());
 }
 
-/* What comes of the error is known. */
+/* The end of an error is known: its work goes on, or not. */
 static void conclude_told(bool goes_on) {
     struct thread_oom *oom = &thread_state.oom;
     if (goes_on && clock_ns() - oom->told_ns < OOM_AT_ONCE_NS) {
