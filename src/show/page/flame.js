@@ -16,10 +16,21 @@ function grow(node, sites, value) {
     grow(node.children.get(site), inner, value);
 }
 
+/* A caller is told without its phase where all that it called is of others. Returns those of who took the memory. */
+function settlePhase(node) {
+    const children = [...node.children.values()], has = new Set(children.flatMap(child => [...settlePhase(child)]));
+    if (children.reduce((left, child) => left - child.bytes, node.bytes) > 0)
+        has.add(node.phase);
+    if (!has.has(node.phase) && !has.has(""))
+        node.phase = "";
+    return has;
+}
+
 function flameOf(view, key, when) {
     const owners = view.device["owners_" + key], root = flameNodeOf("live " + when);
     for (const stack of view.device["calls_" + key])
         grow(root, stack.sites.map(number => view.process.sites[number]), stack.bytes);
+    settlePhase(root);
     const rest = flameNodeOf("smaller ones, or without a name", null, root);
     rest.bytes = owners.live_bytes - root.bytes;
     if (rest.bytes > 0) {

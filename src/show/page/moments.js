@@ -129,6 +129,10 @@ function samplesOf(device, refusals) {
         ns, held: s.held_bytes[i], live: s.allocated_bytes[i], others: s.others_bytes[i],
         heldLow: s.held_low_bytes[i], liveLow: s.live_low_bytes[i], sum: s.live_ms_sum_kib[i] * KIB, ms: s.ms[i],
     }));
+    points.forEach((p, i) => { /* a refusal is of one moment: what came until the next look is not told else */
+        if (refusals.has(p.ns) && i + 1 < points.length)
+            Object.assign(p, {heldLow: Math.min(p.heldLow, points[i + 1].heldLow), liveLow: Math.min(p.liveLow, points[i + 1].liveLow)});
+    });
     looks.forEach((look, k) => {
         const next = k + 1 < looks.length ? looks[k + 1].time_ns : Infinity;
         const some = points.filter(p => p.ns >= look.time_ns && p.ns < next && p.live > 0 && p.live <= look.live_bytes && !refusals.has(p.ns));
@@ -151,17 +155,24 @@ function samplesOf(device, refusals) {
             liveMean: kept.map(p => Math.min(p.live, p.ms ? Math.max(p.liveLow, p.sum / p.ms) : p.liveLow))};
 }
 
+/* What each has in both looks. */
+function inBoth(look, next) {
+    const then = site => next.bytes[next.sites.indexOf(site)] || 0;
+    return look.sites.map((site, j) => [site, Math.min(look.bytes[j], then(site))]).filter(pair => pair[1] > 0);
+}
+
 /* Who had what is live at that point of the timeline: [site, bytes] of each. What was noted a moment before or after, when
- * hardly more or less was live, will do. null: it is not known. */
+ * hardly more or less was live, will do; else what was there before and after. null: it is not known. */
 function ownersAt(view, i) {
-    const live = view.samples.allocated_bytes[i], device = view.device;
+    const live = view.samples.allocated_bytes[i], device = view.device, looks = device.who_over_time;
     const noted = [device.owners_at_oom, device.owners_at_peak].map(o => [o.live_bytes, o.list.map(owner => [owner.site, owner.bytes])]);
-    const look = device.who_over_time.findLast(look => look.time_ns <= view.samples.time_ns[i]);
+    const at = looks.findLastIndex(look => look.time_ns <= view.samples.time_ns[i]), look = looks[at];
     if (look)
         noted.unshift([look.live_bytes, look.sites.map((site, j) => [site, look.bytes[j]])]);
-    const near = ([bytes, list]) => Math.abs(bytes - live) <= live / 50 && list.reduce((sum, pair) => sum + pair[1], 0) <= live;
-    const found = noted.find(([bytes]) => bytes === live) || noted.find(near);
-    return live === 0 ? [] : found ? found[1] : null;
+    const fits = list => list.reduce((sum, pair) => sum + pair[1], 0) <= live;
+    const found = noted.find(([bytes]) => bytes === live) || noted.find(([bytes, list]) => Math.abs(bytes - live) <= live / 50 && fits(list));
+    const both = look && at + 1 < looks.length ? inBoth(look, looks[at + 1]) : [];
+    return live === 0 ? [] : found ? found[1] : both.length > 0 && fits(both) ? both : null;
 }
 
 function viewOf(process, device, map) {
