@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -270,6 +271,33 @@ static void ask_whatif(const char *path) {
     }
 }
 
+/* A terminal has room for so many lines; 0: it is none, or does not say. */
+static size_t rows_of_terminal(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
+/* Where the verdict would scroll out of sight it stands at the end, too. */
+static void write_report(const struct records *files, const struct launch_facts *facts) {
+    struct summary_style style = {.only_verdict = run.quiet, .most_rows = 8, .next_commands = true};
+    char *page = NULL;
+    size_t length = 0, lines = 2; /* one before it, and the prompt */
+    FILE *memory = open_memstream(&page, &length);
+    if (memory) {
+        summary_write(memory, files->list, files->count, facts, &style);
+        fclose(memory);
+    }
+    for (size_t i = 0; i < length; i++)
+        lines += page[i] == '\n';
+    fprintf(stderr, "\n%s", page ? page : "");
+    free(page);
+    style.only_verdict = true;
+    if (rows_of_terminal() && lines > rows_of_terminal()) {
+        fputc('\n', stderr);
+        summary_write(stderr, files->list, files->count, facts, &style);
+    }
+}
+
 static void tell_run(void) {
     struct records files = find_ended();
     const struct launch_facts facts = {.run_id = run.run_id,
@@ -287,12 +315,8 @@ static void tell_run(void) {
     }
     if (!run.no_summary && files.count == 0)
         say_nothing_seen();
-    if (!run.no_summary && files.count > 0) {
-        const struct summary_style style = {
-            .only_verdict = run.quiet, .most_rows = 8, .next_commands = true};
-        fputc('\n', stderr);
-        summary_write(stderr, files.list, files.count, &facts, &style);
-    }
+    if (!run.no_summary && files.count > 0)
+        write_report(&files, &facts);
     for (size_t i = 0; run.options.snapshot_on_oom && i < files.count; i++)
         export_torch_beside(files.list[i]);
     records_free(&files);
@@ -312,10 +336,18 @@ static int not_started(void) {
     return error == ENOENT || error == ENOTDIR ? STATUS_MISSING : STATUS_NOT_EXECUTABLE;
 }
 
+/* Else nothing would tell a person that it works. */
+static void say_on(const char *unproven) {
+    if (isatty(STDERR_FILENO) && !run.quiet && !run.no_summary && run.options.mode != MODE_OFF)
+        fprintf(stderr, "vramgc: on%s%s; a report follows at the end\n", *unproven ? ", but " : "",
+                unproven);
+}
+
 static int start_and_tell(void) {
     const char *unproven = prove_first(&run.options);
     if (*unproven)
         set_for_program("VRAMGC_UNPROVEN", unproven);
+    say_on(unproven);
     describe_typed_command();
     choose_run_id();
     watch_beside_start(&run.watch, &run.rules, run.options.park, run.pattern, run.run_id);

@@ -15,6 +15,21 @@ runs() { says run "$@"; }
 
 @test "run: what it says of each call" { session run; }
 
+# in_terminal ROWS OPTION...: of such a run.
+in_terminal() { FAKE_CUDA=sh command script -qec "stty rows $1 cols 100 && $vramgc run ${*:2} sh -c :" /dev/null </dev/null | tr -d '\r'; }
+
+@test "run: a terminal is told that it works, and the verdict again where the report does not fit; nothing else is" {
+    type -P script >/dev/null || skip "SKIPPED: no script (util-linux)"
+    shown=$(in_terminal 10)
+    equal "${shown%%$'\n'*}" 'vramgc: on; a report follows at the end'
+    contains "${shown##*$'\n\n'}" 'vramgc: No allocation failed'
+    shown=$(in_terminal 100)
+    contains "${shown##*$'\n\n'}" 'Details '
+    contains_not "$(in_terminal 10 -q)" 'vramgc: on'
+    FAKE_CUDA=sh run_apart "$vramgc" run sh -c :
+    contains_not "$errors" 'vramgc: '
+}
+
 @test "run: the exit status of the program is ours" {
     run "$vramgc" run true
     equal "$status" 0
