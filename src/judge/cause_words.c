@@ -344,6 +344,8 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
     bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
     bool loads = !oom->failed.site && /* not at an image */
                  (oom->load.site || oom_asked_in(oom, "model move"));
+    bool vae = oom_asked_in(oom, "VAE") ||
+               (oom->failed.site && strcmp(oom->failed.site->phase, "VAE") == 0);
 #include "judge/oom_facts.def"
 }
 

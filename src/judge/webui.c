@@ -20,6 +20,22 @@ static const struct webui script = {
     .keeps = "diffusers keeps them with pipe.to(\"cuda\"), without enable_model_cpu_offload().",
 };
 
+/* A language model: by Python's own names for those, and for their cache of keys and values. */
+static const struct webui language = {
+    .input = "prompt",
+    .offload = {"transformers: device_map=\"auto\""},
+    .retry = retry,
+    .pins_less = pins_less,
+};
+
+/* diffusers' Stable Video Diffusion, whose VAE has no tiles. */
+static const struct webui video = {
+    .offload = {"diffusers: enable_model_cpu_offload()"},
+    .tiles = "diffusers: fewer frames at once, decode_chunk_size=2",
+    .retry = retry,
+    .pins_less = pins_less,
+};
+
 /* No model may leave the card at work. */
 static const struct webui training = {
     .tiles = "diffusers: vae.enable_tiling()", .retry = retry, .pins_less = pins_less};
@@ -36,6 +52,7 @@ static const struct {
     {"sdnext", NULL, &sdnext},
     {"sd.next", NULL, &sdnext},
     {"/automatic/", NULL, &sdnext},
+    {"reforge", NULL, &reforge},
     {"forge", "backend/", &forge},
     {"--disable-smart-memory", NULL, &comfyui_not_smart},
     {"--highvram", NULL, &comfyui_high},
@@ -45,14 +62,31 @@ static const struct {
     {"stable-diffusion-webui", "modules/", &a1111},
 };
 
-/* A function of a file in that folder, or of that phase, took memory; either may be NULL. */
-static bool has_site(const struct vramgc_file *file, const char *folder, const char *phase) {
+/* A function of a file in that folder, of that phase, or with that in its name took memory, or
+ * called one that did; each may be NULL. */
+static bool has_site(const struct vramgc_file *file, const char *folder, const char *phase,
+                     const char *name) {
     uint64_t count = min_u64(file->site_count, VRAMGC_MAX_SITES);
     for (const struct vramgc_site *site = file->sites; site < file->sites + count; site++)
         if ((folder && strncmp(site->file, folder, strlen(folder)) == 0) ||
-            (phase && strcmp(site->phase, phase) == 0))
+            (phase && strcmp(site->phase, phase) == 0) || (name && strstr(site->function, name)))
             return true;
     return false;
+}
+
+bool webui_loads_pipeline(const struct vramgc_file *file) {
+    return has_site(file, NULL, NULL, "DiffusionPipeline.to");
+}
+
+/* Text encoders of images are language models, too. */
+static const struct webui *script_of(const struct vramgc_file *file) {
+    bool speaks =
+        has_site(file, NULL, NULL, "ForCausalLM.") || has_site(file, NULL, NULL, "kv_cache");
+    bool draws = has_site(file, NULL, "denoise", NULL) || has_site(file, NULL, "VAE", NULL);
+    return has_site(file, NULL, "optimizer", NULL)          ? &training
+           : has_site(file, NULL, NULL, "TemporalDecoder.") ? &video
+           : speaks && !draws                               ? &language
+                                                            : &script;
 }
 
 /* The command line says more than the files that were loaded. */
@@ -61,9 +95,9 @@ const struct webui *webui_of(const struct vramgc_file *file) {
         if (program_has_word(file, signs[i].word))
             return signs[i].webui;
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
-        if (has_site(file, signs[i].folder, NULL))
+        if (has_site(file, signs[i].folder, NULL, NULL))
             return signs[i].webui;
-    return has_site(file, NULL, "optimizer") ? &training : &script;
+    return script_of(file);
 }
 
 /* An option is the last word of what names it. */

@@ -1,12 +1,16 @@
 /* webui.h: which web UI a program is, and its own settings that a report may name. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/text.h"
 #include "vramgc_format.h"
 
 struct webui {
+    const char *input;      /* what its user can make smaller; NULL: an image */
     const char *offload[2]; /* what has it move models to the host's memory, and then more of them;
                                NULL: nothing */
+    bool makes_room;        /* for its VAE by itself, whatever that says */
     const char *tiles;      /* what has its VAE work in tiles */
     const char *retry;      /* how its code should try again; NULL: the user cannot change that */
     const char *device;     /* its option that takes the number of a card; NULL: none */
@@ -20,6 +24,9 @@ struct webui {
 
 /* Never NULL: of a program that is none of them, what holds for scripts. */
 const struct webui *webui_of(const struct vramgc_file *file);
+
+/* diffusers' pipe.to("cuda") was called, which puts all models on the card at once. */
+bool webui_loads_pipeline(const struct vramgc_file *file);
 
 /* Its option that moves more models to the host's memory than those that it was given do; NULL:
  * there is none. */

@@ -239,6 +239,17 @@ static const struct row todos[] = {
     {"full full failed=2000:same:VAE command=stable-diffusion-webui-forge/launch.py",
      "Make image or batch smaller, or have the VAE work in smaller tiles, and from the start "
      "(Forge: Never OOM, for VAE): the second try asked for as much as the first."},
+    {"full phase=move phase=DiffusionPipeline.to",
+     "pipe.to(\"cuda\") puts all models on the card at once: leave it out where "
+     "enable_model_cpu_offload() is called, which moves each when it is wanted. Or take smaller "
+     "ones (fp8, GGUF)."},
+    {"full phase=LlamaForCausalLM.forward",
+     "Make prompt or batch smaller, or offload models (transformers: device_map=\"auto\")."},
+    {"full phase=LlamaForCausalLM.forward worker=denoise", SMALLER},
+    {"full phase=TemporalDecoder.forward phase=VAE",
+     "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()), or have "
+     "the VAE work in tiles (diffusers: fewer frames at once, decode_chunk_size=2)."},
+    {"full phase=backward", "Make image or batch smaller."},
     {"full full failed=2000:same request=300",
      "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or try again "
      "behind `except`, not in it."},
@@ -365,7 +376,8 @@ static const struct row todos[] = {
     {"full", SMALLER},
     {"full command=train.py", "Make image or batch smaller."},
     {"full command=Forge/launch.py mode=compact",
-     "Make image or batch smaller. --spill 2350MiB would let this request go on, slowly; the next "
+     "Make image or batch smaller, or offload models (Forge: a lower GPU Weights). --spill 2350MiB "
+     "would let this request go on, slowly; the next "
      "may need more."},
     {"full command=Forge/launch.py phase=VAE card=20000",
      "Make image or batch smaller, or have the VAE work in tiles (Forge: Never OOM, for VAE). Or "

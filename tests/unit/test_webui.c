@@ -47,7 +47,7 @@ static void how_it_was_started(void **state) {
     assert_string_equal(webui_offload(file), "--lowvram");
     assert_null(webui_of(file)->collects);
     started_as("python /opt/stable-diffusion-webui-forge/launch.py");
-    assert_null(webui_offload(file)); /* no option of its moves the model that is at work */
+    assert_string_equal(webui_offload(file), "Forge: a lower GPU Weights"); /* no option of its */
     assert_string_equal(webui_of(file)->device, "--gpu-device-id");
     started_as("/home/ann/stable-diffusion-webui-reForge/venv/bin/python launch.py "
                "--disable-smart-memory");
