@@ -214,8 +214,21 @@ void names_describe(uint32_t site, struct vramgc_action *action) {
     text_copy(action->phase, sizeof action->phase, known->phase);
 }
 
+/* Of this thread: autograd's count of what it has recorded, and how many blocks ago it rose. */
+static THREAD_LOCAL struct { uint64_t recorded, blocks; } autograd;
+
+uint32_t names_of_large_block(void) {
+    uint64_t recorded = self.recorded ? self.recorded() : 0;
+    autograd.blocks = recorded == autograd.recorded ? autograd.blocks + 1 : 0;
+    autograd.recorded = recorded;
+    return names_caller();
+}
+
+/* A function of autograd's own takes a few blocks; an evaluation behind a training takes many. */
 bool names_recorded(void) {
-    return atomic_load(&names_on) && self.recorded && self.records() && self.recorded() > 0;
+    enum { A_FEW = 8 };
+    return atomic_load(&names_on) && self.recorded && self.records() && self.recorded() > 0 &&
+           autograd.blocks < A_FEW;
 }
 
 void names_begin(void) {

@@ -38,7 +38,7 @@ static inline uint32_t names_here(void) {
  * of `then`, or that which called it, or is of the same phase. True where calls are not known. */
 bool names_are_of_one(uint32_t then, uint32_t now);
 
-/* Autograd records this thread's work, and has: its results keep what led to them. */
+/* Autograd records this thread's work, and has just done so: its results keep what led to them. */
 bool names_recorded(void);
 
 /* The function of a site that one of these told, and of the one that any thread told latest. */
@@ -47,6 +47,9 @@ uint32_t names_latest(void);
 
 /* The exception that the program's Python handles on the calling thread, by address; 0: none. */
 uint64_t names_error(void);
+
+/* The same as names_caller, of a block. */
+uint32_t names_of_large_block(void);
 
 /* Whose a block of so many bytes is, as names_caller tells; 0: also where it is too small to be
  * looked at. On the way of every block that is handed out. */
@@ -61,5 +64,5 @@ static inline uint32_t names_of_block(uint64_t bytes) {
             return 0;
         names_left_bytes += (int64_t)NAMES_STEP_BYTES;
     }
-    return names_caller();
+    return names_of_large_block();
 }

@@ -182,6 +182,15 @@ def gradients():
     say("gradients", verdict["do"].startswith("PyTorch records gradients, and each result"), verdict=verdict)
 
 
+def no_gradients_any_more():
+    """What joins the results of an evaluation is outside its no_grad, and nothing of it is recorded."""
+    torch.relu(torch.empty(1 << 20, device="cuda", requires_grad=True))
+    for _ in range(10):
+        take(10)
+    verdict = is_refused(lambda: take(1900))
+    say("no gradients", not verdict["do"].startswith("PyTorch records gradients"), verdict=verdict)
+
+
 def encodes():
     return take(10)
 
@@ -258,4 +267,5 @@ what_another_error_keeps()
 threads_at_once()
 what_one_request_was_for()
 requests_that_fail()
+no_gradients_any_more()
 gradients()
