@@ -70,11 +70,15 @@ static bool is_python(const char *command) {
 }
 
 /* All web UIs are "python launch.py" or alike: the interpreter and its options tell nothing, but
- * for -m and -c, which stand where a script would. */
+ * for -m and -c, which stand where a script would. A worker of multiprocessing's is known by that.
+ */
 static const char *without_interpreter(const char *command) {
-    const char *word = next_word(command);
+    static const char worker[] = " -c from multiprocessing.";
+    const char *word = next_word(command), *spawns = strstr(command, worker);
     if (!is_python(command))
         return command;
+    if (spawns)
+        return spawns + sizeof " -c from " - 1;
     while (*word == '-' && !strchr("mc", word[1]))
         word = next_word(strchr("WX", word[1]) && word[2] == ' ' ? next_word(word) : word);
     return *word ? word : command;

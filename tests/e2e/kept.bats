@@ -118,6 +118,7 @@ was() {
 /root/|/opt/venv/bin/python3 /opt/forge/launch.py|forge: launch.py
 /opt/|python -W ignore automatic/launch.py|automatic: launch.py
 /opt/my ui/|python -m invokeai --x|my ui: -m invokeai --x
+/opt/ui|/usr/bin/python3.11 -B -c from multiprocessing.spawn import spawn_main; spawn_main()|ui: multiprocessing.spawn import spawn_main; spawn_main()
 /opt/my ui/|python -c import torch|my ui: -c import torch
 /opt/x/|/usr/bin/blender -b|x: blender -b
 /home/me/|/opt/invoke/.venv/bin/python /opt/invoke/.venv/bin/invokeai-web --root .|me: invokeai-web --root .
