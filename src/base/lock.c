@@ -12,11 +12,7 @@
 enum { SPINS = 100 };
 
 static void relax(void) {
-#if defined(__x86_64__)
     __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
 }
 
 static bool try_take(struct lock *lock) {

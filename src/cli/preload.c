@@ -13,14 +13,7 @@
 #include <unistd.h>
 
 #define LIBRARY "libvramgc.so"
-
-#if defined(__x86_64__)
 #define TRIPLET "x86_64-linux-gnu"
-#elif defined(__aarch64__)
-#define TRIPLET "aarch64-linux-gnu"
-#else
-#error "vramgc is made for x86-64 and aarch64"
-#endif
 
 /* The folder of this program, without a slash at its end. */
 static bool own_folder(char *folder, size_t capacity) {

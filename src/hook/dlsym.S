@@ -4,7 +4,6 @@
     .text
     .globl dlsym
     .type dlsym, %function
-#if defined(__x86_64__)
 dlsym:
     .cfi_startproc
     endbr64
@@ -29,33 +28,5 @@ dlsym:
     jmp *%rax
 1:  ret
     .cfi_endproc
-#elif defined(__aarch64__)
-dlsym:
-    .cfi_startproc
-    stp x29, x30, [sp, -32]!
-    .cfi_def_cfa_offset 32
-    .cfi_offset 29, -32
-    .cfi_offset 30, -24
-    stp x0, x1, [sp, 16]
-    mov x29, sp
-    mov x2, x30                     /* the return address: who asks */
-    add x3, sp, 24                  /* the name, which may be replaced */
-    bl hook_dlsym
-    mov x16, x0
-    ldp x0, x1, [sp, 16]
-    ldp x29, x30, [sp], 32
-    .cfi_def_cfa_offset 0
-    .cfi_restore 29
-    .cfi_restore 30
-    cbnz x16, 1f
-    adrp x16, hook_real_dlsym
-    ldr x16, [x16, :lo12:hook_real_dlsym]
-    br x16
-1:  mov x0, x16
-    ret
-    .cfi_endproc
-#else
-#error "vramgc knows x86-64 and aarch64"
-#endif
     .size dlsym, .-dlsym
     .section .note.GNU-stack, "", %progbits

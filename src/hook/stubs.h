@@ -4,11 +4,7 @@
 /* Beside those that have a name, in stubs.def: for what only a look-up gives. Newer drivers export
  * some 700 functions in all forms (CUDA 13.5: 541 without). */
 #define STUB_SPARE 1024
-#if defined(__aarch64__)
-#define STUB_BYTES 128
-#else
 #define STUB_BYTES 64
-#endif
 
 /* Where they lie in struct vramgc_file. */
 #define STUB_PARKER  128

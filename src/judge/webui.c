@@ -79,7 +79,7 @@ bool webui_loads_pipeline(const struct vramgc_file *file) {
 }
 
 /* Text encoders of images are language models, too. */
-static const struct webui *script_of(const struct vramgc_file *file) {
+static const struct webui *webui_of_script(const struct vramgc_file *file) {
     bool speaks =
         has_site(file, NULL, NULL, "ForCausalLM.") || has_site(file, NULL, NULL, "kv_cache");
     bool draws = has_site(file, NULL, "denoise", NULL) || has_site(file, NULL, "VAE", NULL);
@@ -97,7 +97,7 @@ const struct webui *webui_of(const struct vramgc_file *file) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
         if (has_site(file, signs[i].folder, NULL, NULL))
             return signs[i].webui;
-    return script_of(file);
+    return webui_of_script(file);
 }
 
 /* An option is the last word of what names it. */
