@@ -155,7 +155,7 @@ function samplesOf(device, refusals) {
             liveMean: kept.map(p => Math.min(p.live, p.ms ? Math.max(p.liveLow, p.sum / p.ms) : p.liveLow))};
 }
 
-/* What each has in both looks. */
+/* The least that each has in both looks. */
 function inBoth(look, next) {
     const then = site => next.bytes[next.sites.indexOf(site)] || 0;
     return look.sites.map((site, j) => [site, Math.min(look.bytes[j], then(site))]).filter(pair => pair[1] > 0);
