@@ -8,7 +8,7 @@ import browser
 
 WIDTH, HEIGHT = 960, 752
 PAIR_HEIGHT = 356
-TITLES = "Without vramgc", "With vramgc"
+TITLES = "Without vramgc, on a simulated card", "With vramgc"
 
 BEGIN = "state.view.samples.time_ns[state.view.samples.held_bytes.findIndex(b => b > 0)]"
 SPAN = f"state.view.end - {BEGIN}"
@@ -19,11 +19,12 @@ CHART = """(() => { const view = state.view, box = byId("chart");
     box.style.width = "462px";
     view.from = BEGIN;
     view.until = view.from + LONGEST;
-    const refused = view.process.refusals.filter(r => !r.granted).length;
+    const errors = view.process.refusals.filter(r => r.reported && !r.granted && !r.went_on).length;
     Object.assign(view, {read: 0, bands: [], events: [], ending: null, top: 1.2 * view.total});
     drawChart(box, view, pick, zoom);
     const s = view.samples, most = Math.max(...s.held_bytes), last = s.time_ns.findLastIndex((ns, i) => ns <= view.end && s.allocated_bytes[i] > GIB);
-    const says = "held: " + bytes(most, 2) + " at most, " + bytes(s.held_bytes[last], 2) + " at the end; " + (refused === 1 ? "1 request" : refused || "nothing") + " refused";
+    const unused = bytes(s.held_bytes[last] - s.allocated_bytes[last], 2);
+    const says = "held: " + bytes(most, 2) + " at most; " + unused + " of it unused at the end; " + (errors ? "out of memory " + errors + "x" : "no error");
     return [box.innerHTML, says, byId("legend").innerHTML, document.querySelector("style").textContent]; })()"""
 
 
