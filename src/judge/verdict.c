@@ -189,10 +189,10 @@ static void explain_oom(struct verdict *verdict, const struct tally *tally, stru
 /* Where memory ran out who had it then, where it did not who had it at the peak. */
 static void say_most(struct text *text, const struct tally *tally) {
     if (!tally->failed_in)
-        who_say_most(text, tally->highest_in, tally->highest, false, false);
+        who_say_most(text, tally->highest_in, tally->highest, NULL);
     else if (tally->failed_refusal->cause != VRAMGC_CAUSE_HOST) {
         struct oom oom = oom_of(tally->failed_in, tally->failed_refusal);
-        who_say_most(text, tally->failed_in, oom.device, true, oom.stayed_bytes > 0);
+        who_say_most(text, tally->failed_in, oom.device, tally->failed_refusal);
     }
 }
 

@@ -158,24 +158,29 @@ uint64_t who_more_than(const struct vramgc_who *then, uint64_t site, uint64_t by
     return bytes;
 }
 
-/* Whose memory is most more than after the first job; NULL: not known. */
-static const struct vramgc_owner *most_stays(const struct stats_file *record,
-                                             const struct vramgc_device *device,
-                                             const struct vramgc_owners *owners) {
+/* "; 3.3 GiB more than after the first job: load_model (sd_models.py:310)": of who has most more,
+ * if that is worth a word, and is not who asked; "of it more", of who is told already. */
+static void add_grown(struct text *text, const struct stats_file *record,
+                      const struct vramgc_device *device, const struct vramgc_site *asked) {
+    const struct vramgc_owners *owners = &device->owners_at_oom;
     const struct vramgc_who *then = record->job_count ? who_when(device, record->jobs[0]) : NULL;
-    const struct vramgc_owner *best = NULL;
-    uint64_t most = 0, more;
+    const struct vramgc_site *site = NULL;
+    uint64_t most = owners->live_bytes / 16, more;
     for (uint64_t i = 0; then && i < owners->count; i++)
         if ((more = who_more_than(then, owners->list[i].site, owners->list[i].bytes)) > most) {
             most = more;
-            best = &owners->list[i];
+            site = &record->file->sites[owners->list[i].site];
         }
-    return best;
+    if (!site || site == asked)
+        return;
+    bool told = site == &record->file->sites[owners->list[0].site];
+    text_format(text, "; %s %s than after the first job%s%s", show_bytes(most).text,
+                told ? "of it more" : "more", told ? "" : ": ", told ? "" : who_name(site).text);
 }
 
 void who_say_most(struct text *text, const struct stats_file *record,
-                  const struct vramgc_device *device, bool at_oom, bool stayed) {
-    bool then = at_oom && device && who_has_oom(device);
+                  const struct vramgc_device *device, const struct vramgc_refusal *refusal) {
+    bool then = refusal && who_has_oom(device);
     if (!device || !(then || device->owners_at_peak.count))
         return;
     const struct vramgc_owners *owners = then ? &device->owners_at_oom : &device->owners_at_peak;
@@ -185,10 +190,8 @@ void who_say_most(struct text *text, const struct stats_file *record,
     text_format(text, "%s of %s live %s: %s%s%s", show_bytes(owners->list[0].bytes).text,
                 show_bytes(owners->live_bytes).text, when, who_name(site).text,
                 *site->phase ? ", " : "", site->phase);
-    const struct vramgc_owner *grown = stayed ? most_stays(record, device, owners) : NULL;
-    if (grown && grown != owners->list)
-        text_format(text, "; %s that earlier jobs left: %s", show_bytes(grown->bytes).text,
-                    who_name(&record->file->sites[grown->site]).text);
+    if (then)
+        add_grown(text, record, device, who_asked(record->file, refusal));
 }
 
 /* ---- the peak ---- */

@@ -77,10 +77,10 @@ struct who_name who_name(const struct vramgc_site *site);
 struct who_name who_short_name(const struct vramgc_site *site);
 
 /* "5.0 GiB of 7.0 GiB live at the peak: load_model (modules/sd_models.py:310), model move": of the
- * latest out-of-memory, where asked for and known, else of the peak; and of that who made what has
- * stayed, where that is another. Nothing where nobody is known; device may be NULL. */
+ * refusal, where that is given and it is known, else of the peak; and then of who has most more
+ * than after the first job. Nothing where nobody is known; device may be NULL without a refusal. */
 void who_say_most(struct text *text, const struct stats_file *record,
-                  const struct vramgc_device *device, bool at_oom, bool stayed);
+                  const struct vramgc_device *device, const struct vramgc_refusal *refusal);
 
 /* ---- libraries other than PyTorch's allocator ---- */
 

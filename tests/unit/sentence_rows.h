@@ -479,6 +479,9 @@ static const struct row todos[] = {
 /* The peak is 7.7 GiB. A program that is ended while it takes more has had no look at that. */
 static const struct row mosts[] = {
     {"owner=7800", "7.6 GiB of 7.6 GiB live at the peak: sample (k/sampling.py:12)"},
+    {"full stale=1200:decode", "1.2 GiB of 7.7 GiB live then: decode (k/vae.py:12); 1.2 GiB of it "
+                               "more than after the first job"},
+    {"full stale=1200:asker", "1.2 GiB of 7.7 GiB live then: asker (k/vae.py:12)"},
     {"owner=6000", "5.9 GiB of 5.9 GiB live near the peak: sample (k/sampling.py:12)"},
 };
 

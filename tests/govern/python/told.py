@@ -165,7 +165,7 @@ def loras_that_stay():
     verdict = is_refused(lambda: take(900))
     kept.clear()
     fine = verdict["do"].startswith("Each LoRA that was loaded is still there: delete its adapter")
-    second = " MiB that earlier jobs left: load_lora (python/told.py:" in verdict["text"]
+    second = " MiB more than after the first job: load_lora (python/told.py:" in verdict["text"]
     say("LoRAs", fine and second, verdict=verdict)
 
 
