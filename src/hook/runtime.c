@@ -87,7 +87,7 @@ const char *cudaGetErrorString(cudaError_t error) {
  * not counted. Its allocator does so before it raises that. */
 cudaError_t cudaGetLastError(void) {
     real_cudaGetLastError_t real = RUNTIME(cudaGetLastError);
-    if (UNLIKELY(oom_is_told()) && !FROM_ALLOCATOR())
+    if (UNLIKELY(oom_looks_for_work()) && !FROM_ALLOCATOR())
         oom_worked_on();
     return real ? real() : MISSING_CUDART;
 }

@@ -36,5 +36,9 @@ void frames_long_name(uint64_t code, char *out, size_t capacity);
 void frames_file(uint64_t code, char *out, size_t capacity);
 uint32_t frames_line(uint64_t code);
 
+/* The innermost frame and where in it the thread is: the same until it goes on in Python; 0: none.
+ */
+uint64_t frames_place(void);
+
 /* The exception that the thread handles, by address; 0: none. */
 uint64_t frames_error(void);

@@ -198,6 +198,17 @@ bool names_are_of_one(uint32_t then, uint32_t now) {
     return within;
 }
 
+bool names_are_tries(uint32_t then, uint32_t now) {
+    const struct vramgc_site *sites = store_file()->sites;
+    return names_site(then) && names_site(now) && names_call(then) != names_call(now) &&
+           *sites[names_site(then) - 1].phase &&
+           strcmp(sites[names_site(then) - 1].phase, sites[names_site(now) - 1].phase) == 0;
+}
+
+uint64_t names_place(void) {
+    return atomic_load(&names_on) ? frames_place() : 0;
+}
+
 uint64_t names_error(void) {
     return atomic_load(&names_on) ? frames_error() : 0;
 }

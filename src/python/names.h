@@ -45,6 +45,13 @@ bool names_recorded(void);
 void names_describe(uint32_t site, struct vramgc_action *action);
 uint32_t names_latest(void);
 
+/* Where in Python the calling thread is, as frames_place; 0: not known. */
+uint64_t names_place(void);
+
+/* Both are of one phase, but the second is no call of the same function: another try at the same.
+ */
+bool names_are_tries(uint32_t then, uint32_t now);
+
 /* The exception that the program's Python handles on the calling thread, by address; 0: none. */
 uint64_t names_error(void);
 

@@ -19,6 +19,9 @@
 
 #include <stdlib.h>
 
+/* PyTorch's calls of cudaGetLastError come by: its runtime is no part of itself. */
+static struct { atomic_bool runtime_tells; } self;
+
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */
 static uint32_t refusal_cause(const struct vramgc_refusal *refusal, uint64_t wanted_bytes,
@@ -210,6 +213,7 @@ static void became_error(const struct vramgc_refusal *refusal) {
     oom->told_ns = clock_ns();
     oom->told_in_python = atomic_load(&names_on);
     oom->told_error = names_error();
+    oom->told_place = names_place();
     oom->told_caller = names_caller();
     oom->told_block = thread_state.block;
 }
@@ -244,13 +248,28 @@ static void conclude_told(bool goes_on) {
     oom->told.sequence = 0;
 }
 
+/* Where the runtime tells of caught errors the rest have reached Python: then at most another try
+ * went on, as a VAE in tiles, which is not its `except` any more. */
+static bool went_on(void) {
+    const struct thread_oom *oom = &thread_state.oom;
+    if (!oom->told_place || !atomic_load(&self.runtime_tells))
+        return !is_handled();
+    return names_are_tries(oom->told_caller, names_caller()) && !is_handled();
+}
+
 void oom_asked_anew(void) {
     if (oom_is_told())
-        conclude_told(!is_handled());
+        conclude_told(went_on());
+}
+
+bool oom_looks_for_work(void) {
+    return oom_is_told() || !atomic_load_explicit(&self.runtime_tells, memory_order_relaxed);
 }
 
 void oom_worked_on(void) {
-    if (names_error() == thread_state.oom.told_error)
+    atomic_store(&self.runtime_tells, true);
+    if (oom_is_told() && thread_state.oom.told_place &&
+        names_place() == thread_state.oom.told_place)
         conclude_told(true);
 }
 

@@ -47,8 +47,9 @@ void oom_reported(struct device *device, uint64_t bytes);
 void oom_asked_anew(void);
 void oom_block_freed(uint64_t address);
 
-/* A kernel was started after an error, or PyTorch has caught it: the work goes on, unless Python
- * handles the error. */
+/* PyTorch asked for CUDA's latest error: in the same call from Python as the refusal it has caught
+ * that, and the work goes on. */
+bool oom_looks_for_work(void);
 void oom_worked_on(void);
 static inline bool oom_is_told(void) {
     return thread_state.oom.told.sequence > 0;

@@ -71,6 +71,7 @@ struct thread_oom {
     uint64_t noted_ns;            /* when the latest of any kind was */
     uint64_t told_ns, told_block; /* when, and the thread's latest block then */
     uint64_t told_error;          /* the exception that Python handled then (names.h) */
+    uint64_t told_place;          /* where Python was then */
     uint32_t told_caller;         /* who asked */
     bool told_in_python;          /* what it handles can be told */
 };

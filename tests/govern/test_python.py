@@ -233,7 +233,7 @@ class WholePyTorch(unittest.TestCase):
                     **settings,
                 )
                 of_it = ["workspace", "the last of its function", "error", "handled", "workspace while one is handled"]
-                self.check(run, [*of_it, "one moment", "six alike"])
+                self.check(run, [*of_it, "one moment", "six alike", "kept errors"])
 
     def test_the_last_column_is_of_before_python_frees_all(self):
         for how, rest, head, live in (

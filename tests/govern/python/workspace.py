@@ -52,6 +52,20 @@ def six_at_once():
     say("six alike", not any(latest), latest=latest)
 
 
+def errors_that_are_kept():
+    """Each keeps what its function had, and the next try is the same call, from the same place."""
+    image = take(100)
+    errors = []
+    for _ in range(6):
+        try:
+            takes_too_much()
+        except torch.OutOfMemoryError as error:
+            errors.append(error)
+    del image, errors
+    latest = [r["went_on"] for r in report()["processes"][0]["refusals"] if r["reported"]][-6:]
+    say("kept errors", not any(latest), latest=latest)
+
+
 def main():
     image = torch.empty(1, 128, 1024, 1024, device="cuda", dtype=torch.half)
     rest = take(200)
@@ -80,6 +94,7 @@ def main():
         say("workspace while one is handled", convolves(image))
         say("one moment", is_of_one_moment(record()))
     six_at_once()
+    errors_that_are_kept()
 
 
 if __name__ == "__main__":
