@@ -318,7 +318,7 @@ static void find_failed(struct oom *oom) {
     uint64_t kept = minus_u64(bytes, r->allocated_bytes - lowest_between(oom, before));
     if (kept < least_to_tell(oom))
         return;
-    oom->at_once = before->thread != r->thread;
+    oom->at_once = before->thread != r->thread && before->site == r->site;
     oom->retried =
         !oom->at_once && before->site == r->site && before->request_bytes <= r->request_bytes;
     oom->failed = (struct oom_part){site, oom->at_once ? bytes : kept};

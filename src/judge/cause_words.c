@@ -162,6 +162,13 @@ static void add_text_encoder(struct facts *facts, const struct oom *oom) {
     fact_word(facts, "work", work);
 }
 
+/* A function of a language model, as transformers has one file for each. A text encoder of images
+ * is one, too. */
+static bool asks_for_text(const struct vramgc_site *site) {
+    return strstr(site->file, "/modeling_") || strstr(site->function, "ForCausalLM.") ||
+           site_is_cache(site);
+}
+
 /* By a name as attention has it everywhere: CrossAttention.forward, attn_processor.__call__. */
 static bool attends(const struct vramgc_site *site) {
     return strcasestr(site->function, "attention") || strcasestr(site->function, "attn");
@@ -212,10 +219,10 @@ static void add_joiner(struct facts *facts, const struct oom *oom) {
     }
 }
 
-static bool had_error(const struct stats_file *record, const struct vramgc_job *job) {
+static bool had_refusal(const struct stats_file *record, const struct vramgc_job *job) {
     for (size_t i = 0; i < record->refusal_count; i++) {
         const struct vramgc_refusal *r = record->refusals[i];
-        if (r->device == job->device && r->reported == VRAMGC_REPORTED && !r->granted &&
+        if (r->device == job->device && r->reported != VRAMGC_WENT_ON && !r->granted &&
             r->time_ns >= job->time_ns && r->time_ns <= job->time_ns + job->took_ns)
             return true;
     }
@@ -228,7 +235,7 @@ static void add_jobs_before(struct facts *facts, const struct oom *oom) {
     uint64_t most = 0, count = 0;
     for (size_t i = 0; i < oom->record->job_count; i++) {
         const struct vramgc_job *job = oom->record->jobs[i];
-        if (!is_job_before(oom, job) || had_error(oom->record, job))
+        if (!is_job_before(oom, job) || had_refusal(oom->record, job))
             continue;
         most = max_u64(most, job->peak_live_bytes);
         count++;
@@ -344,6 +351,9 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
     bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
     bool loads = !oom->failed.site && /* not at an image */
                  (oom->load.site || oom_asked_in(oom, "model move"));
+    uint64_t stuck_bytes = minus_u64(oom->sum.idle_bytes, r->idle_bytes);
+    bool moves_all = oom->load.site && strstr(oom->load.site->function, ".to");
+    bool speaks = webui->retry && site && asks_for_text(site) && !webui_draws(file);
     bool vae = oom_asked_in(oom, "VAE") ||
                (oom->failed.site && strcmp(oom->failed.site->phase, "VAE") == 0);
 #include "judge/oom_facts.def"

@@ -92,6 +92,15 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
                     of_phase ? of_phase->phase : text_after_folder(of_file->file));
 }
 
+/* By the names that transformers and vLLM have for it. */
+bool site_is_cache(const struct vramgc_site *site) {
+    static const char *const names[] = {"DynamicCache.", "StaticCache.", "KVCache", "kv_cache"};
+    bool is = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+        is = is || strstr(site->function, names[i]);
+    return is;
+}
+
 bool growers_are(enum growers of, const struct vramgc_file *file,
                  const struct vramgc_device *device, uint64_t grown_bytes) {
     const struct vramgc_owners *grown = &device->owners_grown;
@@ -99,7 +108,7 @@ bool growers_are(enum growers of, const struct vramgc_file *file,
     for (uint64_t i = 0; i < grown->count; i++) {
         const struct vramgc_site *site = &file->sites[grown->list[i].site];
         if (of == GROWERS_LORA    ? site_is_lora(site)
-            : of == GROWERS_CACHE ? !!strstr(site->function, "Cache.")
+            : of == GROWERS_CACHE ? site_is_cache(site)
                                   : !!loader_of(file, &device->calls_at_peak, site))
             bytes += grown->list[i].bytes;
     }

@@ -76,6 +76,7 @@ uint64_t live_before(const struct stats_file *record, const struct vramgc_device
                      const struct vramgc_refusal *refusal);
 bool site_loads(const struct vramgc_site *site);
 bool site_is_lora(const struct vramgc_site *site);
+bool site_is_cache(const struct vramgc_site *site);
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
                         const struct vramgc_refusal *refusal, uint64_t *earlier_bytes);
 

@@ -20,14 +20,6 @@ static const struct webui script = {
     .keeps = "diffusers keeps them with pipe.to(\"cuda\"), without enable_model_cpu_offload().",
 };
 
-/* A language model: by Python's own names for those, and for their cache of keys and values. */
-static const struct webui language = {
-    .input = "prompt",
-    .offload = {"transformers: device_map=\"auto\""},
-    .retry = retry,
-    .pins_less = pins_less,
-};
-
 /* diffusers' Stable Video Diffusion, whose VAE has no tiles. */
 static const struct webui video = {
     .offload = {"diffusers: enable_model_cpu_offload()"},
@@ -74,25 +66,33 @@ static bool has_site(const struct vramgc_file *file, const char *folder, const c
     return false;
 }
 
+bool webui_draws(const struct vramgc_file *file) {
+    return has_site(file, NULL, "denoise", NULL) || has_site(file, NULL, "VAE", NULL) ||
+           has_site(file, "pipelines/", NULL, "DiffusionPipeline");
+}
+
 bool webui_loads_pipeline(const struct vramgc_file *file) {
     return has_site(file, NULL, NULL, "DiffusionPipeline.to");
 }
 
-/* Text encoders of images are language models, too. */
 static const struct webui *webui_of_script(const struct vramgc_file *file) {
-    bool speaks =
-        has_site(file, NULL, NULL, "ForCausalLM.") || has_site(file, NULL, NULL, "kv_cache");
-    bool draws = has_site(file, NULL, "denoise", NULL) || has_site(file, NULL, "VAE", NULL);
     return has_site(file, NULL, "optimizer", NULL)          ? &training
            : has_site(file, NULL, NULL, "TemporalDecoder.") ? &video
-           : speaks && !draws                               ? &language
                                                             : &script;
+}
+
+/* The word of a path is none where an option has it: --extra-model-paths-config .../forge.yaml. */
+static bool has_sign(const struct vramgc_file *file, const char *word) {
+    const char *at = strcasestr(file->command_line, word),
+               *options = strstr(file->command_line, " --");
+    bool there = at && (*word == '-' || !options || at < options);
+    return there || strcasestr(file->executable, word) || strcasestr(file->working_folder, word);
 }
 
 /* The command line says more than the files that were loaded. */
 const struct webui *webui_of(const struct vramgc_file *file) {
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
-        if (program_has_word(file, signs[i].word))
+        if (has_sign(file, signs[i].word))
             return signs[i].webui;
     for (size_t i = 0; i < ARRAY_LENGTH(signs); i++)
         if (has_site(file, signs[i].folder, NULL, NULL))

@@ -7,7 +7,6 @@
 #include "vramgc_format.h"
 
 struct webui {
-    const char *input;      /* what its user can make smaller; NULL: an image */
     const char *offload[2]; /* what has it move models to the host's memory, and then more of them;
                                NULL: nothing */
     bool makes_room;        /* for its VAE by itself, whatever that says */
@@ -24,6 +23,9 @@ struct webui {
 
 /* Never NULL: of a program that is none of them, what holds for scripts. */
 const struct webui *webui_of(const struct vramgc_file *file);
+
+/* It makes images, as far as its functions tell. */
+bool webui_draws(const struct vramgc_file *file);
 
 /* diffusers' pipe.to("cuda") was called, which puts all models on the card at once. */
 bool webui_loads_pipeline(const struct vramgc_file *file);

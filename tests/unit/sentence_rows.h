@@ -221,12 +221,13 @@ static const struct row todos[] = {
     {"full full failed=2000",
      "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or try again "
      "behind `except`, not in it."},
-    {"full full failed=2000:threads",
+    {"full full failed=2000:threads:same",
      "Have decode (vae.py:12) called by one thread at a time: with a lock around it, or one worker "
-     "of the queue (Gradio: concurrency_limit=1). Else make image or batch smaller."},
+     "of the queue (Gradio: concurrency_limit=1). Is it so already? Then an error that is stored "
+     "keeps its tensors."},
     {"full stale=1200:decode",
-     "Find what keeps the tensors of decode (vae.py:12): an error that is stored keeps those of "
-     "all functions that it came through. Until then start the program anew after an error."},
+     "Is that work over? Then find what keeps the tensors of decode (vae.py:12): an error that is "
+     "stored keeps those of all functions that it came through."},
     {"full full failed=2000:same",
      "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
      "second try asked for as much as the first."},
@@ -239,13 +240,16 @@ static const struct row todos[] = {
     {"full full failed=2000:same:VAE command=stable-diffusion-webui-forge/launch.py",
      "Make image or batch smaller, or have the VAE work in smaller tiles, and from the start "
      "(Forge: Never OOM, for VAE): the second try asked for as much as the first."},
-    {"full phase=move phase=DiffusionPipeline.to",
+    {"full request=390 load=DiffusionPipeline.to:7800 phase=move",
      "pipe.to(\"cuda\") puts all models on the card at once: leave it out where "
      "enable_model_cpu_offload() is called, which moves each when it is wanted. Or take smaller "
      "ones (fp8, GGUF)."},
     {"full phase=LlamaForCausalLM.forward",
      "Make prompt or batch smaller, or offload models (transformers: device_map=\"auto\")."},
     {"full phase=LlamaForCausalLM.forward worker=denoise", SMALLER},
+    {"full phase=DynamicCache.update",
+     "Make prompt or batch smaller, or offload models (transformers: device_map=\"auto\")."},
+    {"full command=sdxl/run.py+--config+/data/webui-forge/train_.yaml", SMALLER},
     {"full phase=TemporalDecoder.forward phase=VAE",
      "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()), or have "
      "the VAE work in tiles (diffusers: fewer frames at once, decode_chunk_size=2)."},
@@ -332,8 +336,8 @@ static const struct row todos[] = {
     {"full grows=100 kv-cache",
      "The cache has keys and values of each token: ask for fewer tokens, or have it lie in RAM "
      "(transformers: cache_implementation=\"offloaded\")."},
-    {"full grows=100 many-graphs", "Each of the 40 CUDA graphs keeps memory of its own. " LESS},
-    {"grows=100 many-graphs", "Each of the 40 CUDA graphs keeps memory of its own. " LESS},
+    {"full grows=100 many-graphs", KEPT " Are the 40 CUDA graphs for as many sizes? " LESS},
+    {"grows=100 many-graphs", KEPT " Are the 40 CUDA graphs for as many sizes? " LESS},
     {"full pile=20 recorded", GRADIENTS},
     {"full grows=100 recorded", GRADIENTS},
     {"full lora", SMALLER},

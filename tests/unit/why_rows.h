@@ -83,11 +83,12 @@ static const struct row whys[] = {
     {"full full failed=2000",
      "decode (vae.py:12) had run out of memory just before, and 2.0 GiB of its tensors were "
      "still live."},
-    {"full full failed=2000:threads",
-     "Several threads ran decode (vae.py:12) at once: 2.0 GiB of its tensors were live."},
-    {"full stale=1200:decode",
-     "The card is full. 1.2 GiB are tensors of decode (vae.py:12) that earlier work left: the "
-     "program had rested since."},
+    {"full full failed=2000:threads:same",
+     "Another thread had run out of memory just before, in decode (vae.py:12), too: 2.0 GiB of its "
+     "tensors were live."},
+    {"full stale=1200:decode", "The card is full. 1.2 GiB are tensors of decode (vae.py:12) that "
+                               "were there before, while the "
+                               "program rested."},
     {"full stale=400:decode", STILL_ONE},
     {"full stale=1200:load", STILL_ONE},
     {"full stale=1200:asker", STILL_ONE},
@@ -145,6 +146,9 @@ static const struct row whys[] = {
      "Fragmentation: 1000 MiB were free or idle, but in pieces. In one piece that were 60.0 MiB "
      "more than was wanted: the card is nearly full, too."},
     {"fragmented request=950", "The card is full."},
+    {"full live=5000 mode=compact",
+     "The card is too small for this: 500 MiB more were needed. 2.8 GiB were idle, in pieces of "
+     "which live tensors have a part."},
     {"full request=3000 attends=3000 phase=CrossAttention.forward", /* who asked has none */
      "CrossAttention.forward (sampling.py:12) wanted 2.9 GiB at once: attention makes its scores "
      "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},

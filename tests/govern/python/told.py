@@ -126,8 +126,8 @@ def what_another_error_keeps():
     time.sleep(1.3)  # a second is a rest
     verdict = is_refused(lambda: take(1500))
     kept.clear()
-    cause = " MiB are tensors of reads_text (told.py:" in verdict["cause"] and "that earlier work left" in verdict["cause"]
-    say("another error", cause and verdict["do"].startswith("Find what keeps the tensors of reads_text"), verdict=verdict)
+    cause = " MiB are tensors of reads_text (told.py:" in verdict["cause"] and "that were there before" in verdict["cause"]
+    say("another error", cause and "find what keeps the tensors of reads_text" in verdict["do"], verdict=verdict)
 
 
 def serves_one(all_of_them):
@@ -146,7 +146,7 @@ def threads_at_once():
     for thread in threads:
         thread.join()
     verdict = report()["verdict"]
-    cause = verdict["cause"].startswith("Several threads ran serves_one (told.py:")
+    cause = verdict["cause"].startswith("Another thread had run out of memory just before, in serves_one (told.py:")
     say("threads", cause and "one thread at a time" in verdict["do"], verdict=verdict)
 
 
