@@ -33,7 +33,7 @@ named() {
     contains "$("$vramgc" report "$file" | tr -s ' \n' ' ')" "$(named oom.env MESSAGE | sed 's/.* 2x: //; s/ The .*//')"
     # One sentence each: what, why, what to do.
     equal "$(named oom.env MESSAGE | sed 's/.* 2x: //')" \
-        '1.5 GiB wanted by encode_prompt (sd/pipeline.py:212), 700 MiB free. The card is too small for this: 836 MiB more were needed. Do: Make image or batch smaller, or offload models (--medvram).'
+        '1.5 GiB wanted by encode_prompt (sd/pipeline.py:212), 700 MiB free. The card is full: 836 MiB more were needed. Do: Make image or batch smaller, or offload models (--medvram).'
     equal "$(grep '^VRAMGC_ALERT=' oom.env)" VRAMGC_ALERT=oom
     equal "$pid" "$("$vramgc" report --json "$file" | python3 -c 'import json, sys; print(json.load(sys.stdin)["processes"][0]["pid"])')"
     python3 - <<'PYTHON'
