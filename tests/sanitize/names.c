@@ -85,6 +85,10 @@ uint32_t frames_line(uint64_t code) {
     return function_at(code);
 }
 
+uint64_t frames_place(void) {
+    return 0;
+}
+
 uint64_t frames_error(void) {
     return 0;
 }
