@@ -233,7 +233,7 @@ class WholePyTorch(unittest.TestCase):
                     **settings,
                 )
                 of_it = ["workspace", "the last of its function", "error", "handled", "workspace while one is handled"]
-                self.check(run, [*of_it, "one moment", "six alike", "kept errors"])
+                self.check(run, [*of_it, "one moment", "six alike", "kept errors", "tiles"])
 
     def test_the_last_column_is_of_before_python_frees_all(self):
         for how, rest, head, live in (
@@ -350,7 +350,7 @@ class WholePyTorch(unittest.TestCase):
         run = Run("told.py", sim=("--mem", "2GiB"), VRAMGC_THRESHOLD="100", REPORT_COMMAND=str(ROOT / "build/vramgc"))
         loads = ["LoRAs", "a load", "the whole load", "another load"]
         errors = ["a failed try", "what it leaves", "another error", "threads"]
-        self.check(run, [*loads, *errors, "math_attention", "joins_frames", "trains", "requests", "no gradients", "gradients"])
+        self.check(run, [*loads, *errors, "math_attention", "joins_frames", "trains", "requests", "handled", "no gradients", "gradients"])
 
     def test_a_block_that_never_got_memory_is_nobodys(self):
         run = Run("unbacked.py", sim=("--mem", "1GiB"), VRAMGC_MODE="compact", REPORT_COMMAND=str(ROOT / "build/vramgc"))

@@ -314,7 +314,7 @@ prove_finds() {
 @test "an error after which the program trimmed the pool counts as work that went on" { caught trimmed_goes_on govern/causes '^cudaMallocAsync: one error'; }
 @test "PyTorch catches a refusal itself, and it is an error" { caught_python caught_is_error test_work_that_goes_on; }
 @test "errors that something keeps count as work that went on" { caught_python kept_goes_on test_work_that_goes_on; }
-@test "an error that Python handles counts as work that went on" { caught_python handled_goes_on test_work_that_goes_on; }
+@test "an error that Python handles counts as work that went on" { caught_python handled_goes_on test_what_a_refusal_came_from; }
 @test "a server's next request counts as work that went on" { caught_python request_goes_on test_what_a_refusal_came_from; }
 @test "how much there is to load is not read" { caught_python weights_not_read test_what_a_refusal_came_from; }
 @test "the owners of an error stay, though the work went on" { caught_python oom_owners_stay test_work_that_goes_on; }

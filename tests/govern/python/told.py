@@ -223,6 +223,22 @@ def requests_that_fail():
     say("requests", went_on == [False] * 4, went_on=went_on)
 
 
+def tries_smaller():
+    step = take(64)
+    try:
+        return step, take(1900)
+    except torch.OutOfMemoryError:
+        return step, take(10)
+
+
+def an_error_that_is_handled():
+    """What comes in its `except` is no work that goes on, though no kernel has been started that would tell."""
+    before = len([r for r in record()["refusals"] if r["reported"]])
+    tries_smaller()
+    went_on = [r["went_on"] for r in record()["refusals"] if r["reported"]][before:]
+    say("handled", went_on == [False], went_on=went_on)
+
+
 def math_attention():
     kept.append(take(1000))
     return torch.empty(1100 * MIB, dtype=torch.uint8, device="cuda")
@@ -267,5 +283,6 @@ what_another_error_keeps()
 threads_at_once()
 what_one_request_was_for()
 requests_that_fail()
+an_error_that_is_handled()
 no_gradients_any_more()
 gradients()

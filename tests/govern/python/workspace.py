@@ -66,6 +66,34 @@ def errors_that_are_kept():
     say("kept errors", not any(latest), latest=latest)
 
 
+VAE = """
+def decode(take):
+    return take(1500)
+
+def decode_tiled(take):
+    return take(40)
+"""
+
+
+def a_vae_in_tiles():
+    """Behind the `except` it is work that went on, and not in it. The latest block is not of what failed."""
+    image, vae = take(40), {}
+    exec(compile(VAE, "/opt/diffusers/models/autoencoders/autoencoder_kl.py", "exec"), vae)
+    try:
+        vae["decode"](take)
+    except torch.OutOfMemoryError:
+        vae["decode_tiled"](take)
+        inside = latest_went_on()
+    failed = False
+    try:
+        vae["decode"](take)
+    except torch.OutOfMemoryError:
+        failed = True
+    vae["decode_tiled"](take)
+    del image
+    say("tiles", failed and latest_went_on() and not inside, inside=inside)
+
+
 def main():
     image = torch.empty(1, 128, 1024, 1024, device="cuda", dtype=torch.half)
     rest = take(200)
@@ -95,6 +123,7 @@ def main():
         say("one moment", is_of_one_moment(record()))
     six_at_once()
     errors_that_are_kept()
+    a_vae_in_tiles()
 
 
 if __name__ == "__main__":
