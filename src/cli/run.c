@@ -277,22 +277,24 @@ static size_t rows_of_terminal(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
-/* Where the verdict would scroll out of sight it stands at the end, too. */
+/* Where the verdict would scroll out of sight it stands at the end, too: on a terminal that has not
+ * so many rows. */
 static void write_report(const struct records *files, const struct launch_facts *facts) {
     struct summary_style style = {.only_verdict = run.quiet, .most_rows = 8, .next_commands = true};
     char *page = NULL;
-    size_t length = 0, lines = 2; /* one before it, and the prompt */
-    FILE *memory = open_memstream(&page, &length);
-    if (memory) {
-        summary_write(memory, files->list, files->count, facts, &style);
-        fclose(memory);
-    }
+    size_t length = 0, lines = 2, rows = rows_of_terminal(); /* one before it, and the prompt */
+    FILE *memory = rows ? open_memstream(&page, &length) : NULL, *out = memory ? memory : stderr;
+    fputc('\n', stderr);
+    summary_write(out, files->list, files->count, facts, &style);
+    if (!memory)
+        return;
+    fclose(memory);
     for (size_t i = 0; i < length; i++)
         lines += page[i] == '\n';
-    fprintf(stderr, "\n%s", page ? page : "");
+    fwrite(page, 1, length, stderr);
     free(page);
     style.only_verdict = true;
-    if (rows_of_terminal() && lines > rows_of_terminal()) {
+    if (lines > rows) {
         fputc('\n', stderr);
         summary_write(stderr, files->list, files->count, facts, &style);
     }

@@ -225,6 +225,10 @@ bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal) 
     return !refusal->granted && refusal->reported == told->refusal->reported;
 }
 
+static uint64_t least_to_tell(const struct oom *oom) {
+    return max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
+}
+
 /* Models that are still there though their work is done pile up from job to job, too few for
  * growth. Where the first left next to nothing, or one less than the one before, the program takes
  * its models away by itself, and what is there now is the one at work. */
@@ -236,25 +240,16 @@ static uint64_t stayed_bytes(const struct oom *oom) {
             return 0;
     uint64_t before = live_before(oom->record, oom->device, oom->refusal);
     uint64_t bytes = count ? minus_u64(min_u64(left[count - 1], before), left[0]) : 0;
-    return bytes >= max_u64(oom->lacking_bytes, share) ? bytes : 0;
+    return bytes >= least_to_tell(oom) ? bytes : 0;
 }
 
 /* ---- the jobs and the errors around it ---- */
-
-bool is_job_before(const struct oom *oom, const struct vramgc_job *job) {
-    return job->device == oom->refusal->device &&
-           job->time_ns + job->took_ns < oom->refusal->time_ns;
-}
 
 /* Work rests between two jobs. */
 static bool is_of_this_job(const struct oom *oom, const struct vramgc_refusal *other) {
     uint64_t left[VRAMGC_MAX_JOBS];
     return left_by_jobs(oom->record, oom->device, other->time_ns, left) ==
            left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
-}
-
-static uint64_t least_to_tell(const struct oom *oom) {
-    return max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
 }
 
 /* The error of the same work before this one. */
@@ -370,7 +365,7 @@ static void find_what_stays(struct oom *oom) {
     const struct vramgc_job *before = NULL, *with = NULL;
     for (size_t i = 0; i < oom->record->job_count; i++) {
         const struct vramgc_job *job = oom->record->jobs[i];
-        if (is_job_before(oom, job))
+        if (job_is_over(job, oom->refusal->device, oom->refusal->time_ns))
             before = job;
         else if (job->device == oom->refusal->device && job->time_ns <= oom->refusal->time_ns)
             with = job;

@@ -70,9 +70,6 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
 /* The function that asked is part of that phase. */
 bool oom_asked_in(const struct oom *oom, const char *phase);
 
-/* It was over on this device before the request. */
-bool is_job_before(const struct oom *oom, const struct vramgc_job *job);
-
 /* The program did something after the error. */
 bool oom_program_went_on(const struct oom *oom);
 

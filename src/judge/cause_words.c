@@ -235,7 +235,7 @@ static void add_jobs_before(struct facts *facts, const struct oom *oom) {
     uint64_t most = 0, count = 0;
     for (size_t i = 0; i < oom->record->job_count; i++) {
         const struct vramgc_job *job = oom->record->jobs[i];
-        if (!is_job_before(oom, job) || had_refusal(oom->record, job))
+        if (!job_is_over(job, r->device, r->time_ns) || had_refusal(oom->record, job))
             continue;
         most = max_u64(most, job->peak_live_bytes);
         count++;
@@ -353,7 +353,8 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
                  (oom->load.site || oom_asked_in(oom, "model move"));
     uint64_t stuck_bytes = minus_u64(oom->sum.idle_bytes, r->idle_bytes);
     bool moves_all = oom->load.site && strstr(oom->load.site->function, ".to");
-    bool speaks = webui->retry && site && asks_for_text(site) && !webui_draws(file);
+    bool own_code = webui->retry; /* else it is a web UI, which makes images */
+    bool speaks = own_code && site && asks_for_text(site) && !webui_draws(file);
     bool vae = oom_asked_in(oom, "VAE") ||
                (oom->failed.site && strcmp(oom->failed.site->phase, "VAE") == 0);
 #include "judge/oom_facts.def"

@@ -46,7 +46,7 @@ enum fact {
     SEVERAL = 1 << 18,    /* what it has would not have been enough */
     OLLAMA = 1 << 19,
     LOADS = 1 << 20,           /* a model was being brought to the card */
-    GROWS = 1 << 21,           /* it is no load: live memory does, or gradients are recorded */
+    GROWS = 1 << 21,           /* it is no load: live memory does */
     PROVE_HELPS = 1 << 24,     /* against fragmentation, which was the cause at another time */
     GRAPHS_WOULD_DO = 1 << 25, /* GRAPHS, and what is idle would have sufficed */
     MISCOUNTED = 1 << 26,      /* PyTorch's message counts idle memory as free */

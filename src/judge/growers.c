@@ -188,8 +188,7 @@ uint64_t left_by_jobs(const struct stats_file *record, const struct vramgc_devic
     uint64_t count = 0;
     for (size_t i = 0; i < record->job_count; i++) {
         const struct vramgc_job *job = record->jobs[i];
-        if (job->device == (uint64_t)(device - record->file->devices) &&
-            job->time_ns + job->took_ns < until_ns)
+        if (job_is_over(job, (uint64_t)(device - record->file->devices), until_ns))
             left[count++] = job->live_bytes;
     }
     return count;

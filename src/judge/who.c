@@ -161,9 +161,11 @@ uint64_t who_more_than(const struct vramgc_who *then, uint64_t site, uint64_t by
 /* "; 3.3 GiB more than after the first job: load_model (sd_models.py:310)": of who has most more,
  * if that is worth a word, and is not who asked; "of it more", of who is told already. */
 static void add_grown(struct text *text, const struct stats_file *record,
-                      const struct vramgc_device *device, const struct vramgc_site *asked) {
+                      const struct vramgc_device *device, const struct vramgc_refusal *refusal) {
     const struct vramgc_owners *owners = &device->owners_at_oom;
-    const struct vramgc_who *then = record->job_count ? who_when(device, record->jobs[0]) : NULL;
+    const struct vramgc_job *job = record->job_count ? record->jobs[0] : NULL;
+    bool over = job && job_is_over(job, refusal->device, refusal->time_ns);
+    const struct vramgc_who *then = over ? who_when(device, job) : NULL;
     const struct vramgc_site *site = NULL;
     uint64_t most = owners->live_bytes / 16, more;
     for (uint64_t i = 0; then && i < owners->count; i++)
@@ -171,7 +173,7 @@ static void add_grown(struct text *text, const struct stats_file *record,
             most = more;
             site = &record->file->sites[owners->list[i].site];
         }
-    if (!site || site == asked)
+    if (!site || site == who_asked(record->file, refusal))
         return;
     bool told = site == &record->file->sites[owners->list[0].site];
     text_format(text, "; %s %s than after the first job%s%s", show_bytes(most).text,
@@ -191,7 +193,7 @@ void who_say_most(struct text *text, const struct stats_file *record,
                 show_bytes(owners->live_bytes).text, when, who_name(site).text,
                 *site->phase ? ", " : "", site->phase);
     if (then)
-        add_grown(text, record, device, who_asked(record->file, refusal));
+        add_grown(text, record, device, refusal);
 }
 
 /* ---- the peak ---- */

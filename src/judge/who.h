@@ -62,6 +62,11 @@ const struct vramgc_site *who_works_at_peak(const struct vramgc_file *file,
 /* That function's entry, whose number begins at 0; NULL: it has none. */
 const struct vramgc_owner *who_find(const struct vramgc_owners *owners, uint64_t site);
 
+/* The job of that device had ended by then. */
+static inline bool job_is_over(const struct vramgc_job *job, uint64_t device, uint64_t then_ns) {
+    return job->device == device && job->time_ns + job->took_ns < then_ns;
+}
+
 /* Who had it when a job had left so much; NULL: not known. */
 const struct vramgc_who *who_when(const struct vramgc_device *device, const struct vramgc_job *job);
 

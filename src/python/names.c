@@ -186,23 +186,27 @@ uint32_t names_caller(void) {
     return who;
 }
 
+/* Of a phase, and of the same; both have a site. */
+static bool are_of_one_phase(uint32_t then, uint32_t now) {
+    const struct vramgc_site *sites = store_file()->sites;
+    const char *phase = sites[names_site(then) - 1].phase;
+    return *phase && strcmp(phase, sites[names_site(now) - 1].phase) == 0;
+}
+
 bool names_are_of_one(uint32_t then, uint32_t now) {
     const struct vramgc_file *file = store_file();
     uint32_t call = names_call(then), around = call ? file->calls[call - 1].caller : 0;
     if (!call || !names_call(now))
         return true;
-    const char *phase = file->sites[names_site(then) - 1].phase;
-    bool within = *phase && strcmp(phase, file->sites[names_site(now) - 1].phase) == 0;
+    bool within = are_of_one_phase(then, now);
     for (uint32_t at = names_call(now); at && !within; at = file->calls[at - 1].caller)
         within = at == call || at == around;
     return within;
 }
 
 bool names_are_tries(uint32_t then, uint32_t now) {
-    const struct vramgc_site *sites = store_file()->sites;
     return names_site(then) && names_site(now) && names_call(then) != names_call(now) &&
-           *sites[names_site(then) - 1].phase &&
-           strcmp(sites[names_site(then) - 1].phase, sites[names_site(now) - 1].phase) == 0;
+           are_of_one_phase(then, now);
 }
 
 uint64_t names_place(void) {

@@ -19,8 +19,7 @@
 
 #include <stdlib.h>
 
-/* PyTorch's calls of cudaGetLastError come by: its runtime is no part of itself. */
-static struct { atomic_bool runtime_tells; } self;
+atomic_bool oom_runtime_tells;
 
 /* Free and idle bytes together would have been enough: memory was there, but in pieces, or was
  * asked for in such steps that the last did not fit. */
@@ -252,7 +251,7 @@ static void conclude_told(bool goes_on) {
  * went on, as a VAE in tiles, which is not its `except` any more. */
 static bool went_on(void) {
     const struct thread_oom *oom = &thread_state.oom;
-    if (!oom->told_place || !atomic_load(&self.runtime_tells))
+    if (!oom->told_place || !atomic_load(&oom_runtime_tells))
         return !is_handled();
     return names_are_tries(oom->told_caller, names_caller()) && !is_handled();
 }
@@ -262,12 +261,8 @@ void oom_asked_anew(void) {
         conclude_told(went_on());
 }
 
-bool oom_looks_for_work(void) {
-    return oom_is_told() || !atomic_load_explicit(&self.runtime_tells, memory_order_relaxed);
-}
-
 void oom_worked_on(void) {
-    atomic_store(&self.runtime_tells, true);
+    atomic_store(&oom_runtime_tells, true);
     if (oom_is_told() && thread_state.oom.told_place &&
         names_place() == thread_state.oom.told_place)
         conclude_told(true);

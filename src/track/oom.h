@@ -47,12 +47,16 @@ void oom_reported(struct device *device, uint64_t bytes);
 void oom_asked_anew(void);
 void oom_block_freed(uint64_t address);
 
-/* PyTorch asked for CUDA's latest error: in the same call from Python as the refusal it has caught
- * that, and the work goes on. */
-bool oom_looks_for_work(void);
-void oom_worked_on(void);
 static inline bool oom_is_told(void) {
     return thread_state.oom.told.sequence > 0;
+}
+
+/* PyTorch asked for CUDA's latest error: in the same call from Python as the refusal it has caught
+ * that, and the work goes on. To be called where the other says so: on the way of every kernel. */
+void oom_worked_on(void);
+extern atomic_bool oom_runtime_tells; /* such calls come by: the runtime is no part of PyTorch */
+static inline bool oom_looks_for_work(void) {
+    return oom_is_told() || !atomic_load_explicit(&oom_runtime_tells, memory_order_relaxed);
 }
 
 /* A block of this thread's, on either allocator. */

@@ -48,9 +48,9 @@ struct thread_pending {
  *     REFUSED, _AGAIN   it comes                                  NONE, granted
  *     REFUSED, _AGAIN   PyTorch raises its error                  NONE, and the error is `told`
  *
- * Of an error that is told the rest is known when the thread asks for its next block: the work went
- * on without the memory, unless Python handles the error, a cache was emptied, or the function that
- * had the latest block has ended. */
+ * Of an error that is told the rest is known when PyTorch asks for CUDA's latest error, and Python
+ * has not gone on since: PyTorch has caught it; else when the thread asks for its next block: the
+ * error has reached Python (oom.c, went_on). */
 enum oom_state { OOM_NONE, OOM_REFUSED, OOM_ASKED_AGAIN };
 
 /* A part of a model's step (hook/pass.c): how deep in others; who took its latest tensor, and the

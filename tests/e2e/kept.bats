@@ -115,7 +115,7 @@ was() {
     done <<'TABLE'
 /opt/ComfyUI/|python main.py --listen|ComfyUI: main.py --listen
 /opt/sd/|python3.10 -u -X dev ./launch.py --api|sd: launch.py --api
-/root/|/opt/venv/bin/python3 /opt/forge/launch.py|forge: launch.py
+/srv/|/opt/venv/bin/python3 /opt/forge/launch.py|forge: launch.py
 /opt/|python -W ignore automatic/launch.py|automatic: launch.py
 /opt/my ui/|python -m invokeai --x|my ui: -m invokeai --x
 /opt/ui|/usr/bin/python3.11 -B -c from multiprocessing.spawn import spawn_main; spawn_main()|ui: multiprocessing.spawn import spawn_main; spawn_main()
