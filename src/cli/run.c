@@ -277,8 +277,7 @@ static size_t rows_of_terminal(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
-/* Where the verdict would scroll out of sight it stands at the end, too: on a terminal that has not
- * so many rows. */
+/* Where a terminal has not so many rows the verdict stands at the end, too. */
 static void write_report(const struct records *files, const struct launch_facts *facts) {
     struct summary_style style = {.only_verdict = run.quiet, .most_rows = 8, .next_commands = true};
     char *page = NULL;

@@ -94,11 +94,9 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
 
 /* By the names that transformers and vLLM have for it. */
 bool site_is_cache(const struct vramgc_site *site) {
-    static const char *const names[] = {"DynamicCache.", "StaticCache.", "KVCache", "kv_cache"};
-    bool is = false;
-    for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-        is = is || strstr(site->function, names[i]);
-    return is;
+    const char *name = site->function;
+    return strstr(name, "DynamicCache.") || strstr(name, "StaticCache.") ||
+           strstr(name, "KVCache") || strstr(name, "kv_cache");
 }
 
 bool growers_are(enum growers of, const struct vramgc_file *file,
