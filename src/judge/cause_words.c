@@ -353,8 +353,8 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
                  (oom->load.site || oom_asked_in(oom, "model move"));
     uint64_t stuck_bytes = minus_u64(oom->sum.idle_bytes, r->idle_bytes);
     bool moves_all = oom->load.site && strstr(oom->load.site->function, ".to");
-    bool own_code = webui->retry; /* else it is a web UI, which makes images */
-    bool speaks = own_code && site && asks_for_text(site) && !webui_draws(file);
+    bool speaks = webui->retry && /* a script, not a web UI, which makes images */
+                  site && asks_for_text(site) && !webui_draws(file);
     bool vae = oom_asked_in(oom, "VAE") ||
                (oom->failed.site && strcmp(oom->failed.site->phase, "VAE") == 0);
 #include "judge/oom_facts.def"
