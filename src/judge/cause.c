@@ -333,10 +333,9 @@ static struct oom_part most_more(const struct oom *oom, const struct vramgc_who 
 
 /* And it is not at work again. */
 static bool has_now(const struct oom *oom, const struct vramgc_site *site, uint64_t least) {
-    const struct vramgc_file *file = oom->record->file;
-    const struct vramgc_owner *owner =
-        who_find(&oom->device->owners_at_oom, (uint64_t)(site - file->sites));
-    return owner && owner->bytes >= least && site != who_asked(file, oom->refusal);
+    uint64_t index = (uint64_t)(site - oom->record->file->sites);
+    const struct vramgc_owner *owner = who_find(&oom->device->owners_at_oom, index);
+    return owner && owner->bytes >= least && index + 1 != oom->refusal->site;
 }
 
 /* The program did nothing for a second before this request, and a function had much then that the
