@@ -110,6 +110,7 @@ static struct peer_slot *find_slot(void) {
 
 static void clear_slot(struct peer_slot *slot) {
     atomic_store(&slot->late, 0);
+    atomic_store(&slot->taking, 0);
     atomic_store(&slot->rests_since_ns, PEER_STAYS);
     atomic_store(&slot->park_for, 0);
     atomic_store(&slot->turn_ns, 0);

@@ -25,6 +25,7 @@ struct peer_slot {
     atomic_uint asked;      /* goes up: the owner's thread sleeps on it (own_thread.h) */
     atomic_uint answered;   /* as asked was at the owner's latest look; askers sleep on it */
     atomic_uint late;       /* 1: somebody has asked in vain; until it answers */
+    atomic_uint taking;     /* so many of its calls take memory just now (card/reading.h) */
     struct peer_card cards[VRAMGC_MAX_DEVICES];
     _Atomic uint64_t turn_ns; /* until then the owner takes what another left to it */
     /* By the process that may park the owner, while it lives (cli/park_idle.h). */

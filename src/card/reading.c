@@ -34,6 +34,7 @@ static struct {
     struct generation moves;  /* generation.h */
     struct lock lock;         /* for the gate: */
     struct known cards[MAX_CARDS];
+    _Atomic(_Atomic uint64_t *) waking;
 } self;
 CHILD_OPENS(self.lock);
 
@@ -162,18 +163,32 @@ bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need) {
 
 /* --- the gate --- */
 
-_Atomic(_Atomic uint64_t *) gate_waking;
+_Atomic(atomic_uint *) gate_taking;
 
-void gate_share(_Atomic uint64_t *waking) {
-    atomic_store(&gate_waking, waking);
+void gate_share(struct gate seen) {
+    atomic_store(&self.waking, seen.waking);
+    atomic_store(&gate_taking, seen.taking);
 }
 
-void gate_wait_for(_Atomic uint64_t *waking) {
-    uint64_t end_ns = clock_ns() + PEER_WAKING_NS, who;
-    while ((who = atomic_load(waking)) && clock_ns() < end_ns && process_key_lives(who))
+static void wait_for(_Atomic uint64_t *waking, uint64_t who) {
+    uint64_t end_ns = clock_ns() + PEER_WAKING_NS;
+    while (who && clock_ns() < end_ns && process_key_lives(who)) {
         sleep_ns(MILLISECOND_NS);
+        who = atomic_load(waking);
+    }
     if (who) /* killed in the middle, or it hangs: nobody waits for it once more */
         atomic_compare_exchange_strong(waking, &who, 0);
+}
+
+/* Each side says first what it does, and looks at the other then: whoever brings one back sees this
+ * call, or this call sees that. */
+void gate_wait(atomic_uint *taking) {
+    _Atomic uint64_t *waking = atomic_load(&self.waking);
+    uint64_t who;
+    while (atomic_fetch_add(taking, 1), UNLIKELY(who = atomic_load(waking))) {
+        atomic_fetch_sub(taking, 1);
+        wait_for(waking, who);
+    }
 }
 
 /* Both of this moment; false: there is no card of which anything is known. */
@@ -215,9 +230,12 @@ bool gate_has_room(uint64_t bytes) {
 
 CUresult gate_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                      const CUmemAllocationProp *properties, uint64_t uncounted_bytes) {
-    gate_wait();
-    return gate_allows(uncounted_bytes) ? REAL(cuMemCreate)(handle, bytes, properties, 0)
-                                        : CUDA_ERROR_OUT_OF_MEMORY;
+    atomic_uint *taking = gate_enter();
+    CUresult result = gate_allows(uncounted_bytes)
+                          ? REAL(cuMemCreate)(handle, bytes, properties, 0)
+                          : CUDA_ERROR_OUT_OF_MEMORY;
+    gate_leave(taking);
+    return result;
 }
 
 /* --- calls for memory that are under way; on the way of every cudaMalloc: nothing waits --- */

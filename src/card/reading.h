@@ -85,19 +85,31 @@ bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need);
  * as by the driver of a card that is so full. All that follows a refusal then follows by itself. It
  * must cost nothing where neither is set. --- */
 
-/* Who is just bringing a parked program back, for which nobody may take what it needs, by its
- * process_key; 0: nobody. NULL: it is not known. */
-void gate_share(_Atomic uint64_t *waking);
+/* What others see. waking: who is just bringing a parked program back, for which nobody may take
+ * what it needs, by its process_key; 0: nobody. taking: how many calls of this process take memory
+ * just now. NULL: nobody sees it. */
+struct gate {
+    _Atomic uint64_t *waking;
+    atomic_uint *taking;
+};
+void gate_share(struct gate seen);
+extern _Atomic(atomic_uint *) gate_taking;
 
-/* Waits while that goes on, and the one who does it lives: a driver that runs out of memory there
- * never brings it back. */
-void gate_wait_for(_Atomic uint64_t *waking);
-extern _Atomic(_Atomic uint64_t *) gate_waking;
+/* Around a call that takes memory of the card. Waits while a program is brought back, and the one
+ * who does it lives: a driver that runs out of memory there never brings it back. What it returns
+ * is for gate_leave. */
+void gate_wait(atomic_uint *taking);
 
-static inline void gate_wait(void) {
-    _Atomic uint64_t *waking = atomic_load_explicit(&gate_waking, memory_order_relaxed);
-    if (UNLIKELY(waking && atomic_load_explicit(waking, memory_order_relaxed)))
-        gate_wait_for(waking);
+static inline atomic_uint *gate_enter(void) {
+    atomic_uint *taking = atomic_load_explicit(&gate_taking, memory_order_acquire);
+    if (taking)
+        gate_wait(taking);
+    return taking;
+}
+
+static inline void gate_leave(atomic_uint *taking) {
+    if (taking)
+        atomic_fetch_sub(taking, 1);
 }
 
 /* True: the current card is to give so much more than this process holds. It may ask the driver

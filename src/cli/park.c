@@ -173,8 +173,6 @@ void parked_ask(uint64_t pid) {
 
 /* Work on the card ends first; a web UI between two images has none. */
 enum { LOCK_PATIENCE_MS = 10000 };
-/* An allocation that began before is over by then: cudaMalloc takes up to 1 ms mostly. */
-#define UNDER_WAY_NS (5 * MILLISECOND_NS)
 
 static bool forced;
 
@@ -361,14 +359,35 @@ static bool is_back(uint64_t pid) {
     return !error;
 }
 
+/* A call of one that is parked itself takes nothing before that one is back. */
+static bool takes(const struct peer_slot *slot) {
+    if ((int)atomic_load(&slot->taking) <= 0 || !peer_file_lives(slot))
+        return false;
+    enum park_state state = park_state_of(peer_file_pid(slot));
+    return state != PARK_PARKED && state != PARK_FAILED;
+}
+
+/* Calls that passed the gate before it was shut are over by then. */
+static bool nobody_takes(enum park_how how) {
+    uint64_t end_ns = clock_ns() + LOCK_PATIENCE_MS * MILLISECOND_NS;
+    for (size_t i = 0; i < PEERS_SLOTS && peer_file_slot(i); i++)
+        for (; takes(peer_file_slot(i)); sleep_ns(MILLISECOND_NS))
+            if (clock_ns() >= end_ns) {
+                if (how != PARK_QUIET)
+                    complain("process %lu has been taking memory for 10 s: try again",
+                             peer_file_pid(peer_file_slot(i)));
+                return false;
+            }
+    return true;
+}
+
 /* One at a time, and no program under vramgc takes memory meanwhile (card/reading.h). */
 static bool is_back_alone(uint64_t pid, enum park_how how) {
     static _Atomic uint64_t nobody;
     _Atomic uint64_t *waking = peer_file_look() ? peer_file_waking() : &nobody;
     if (!take_turn(waking))
         return false;
-    sleep_ns(UNDER_WAY_NS);
-    bool done = card_has_room(pid, how) && is_back(pid);
+    bool done = nobody_takes(how) && card_has_room(pid, how) && is_back(pid);
     uint64_t own = process_key((uint64_t)getpid());
     atomic_compare_exchange_strong(waking, &own, 0);
     return done;

@@ -36,7 +36,7 @@ void peers_begin(void) {
     if (!slot)
         return;
     wakeup_share(WAKEUP_LOOK, &slot->asked);
-    gate_share(peer_file_waking());
+    gate_share((struct gate){peer_file_waking(), &slot->taking});
 }
 
 static void answer_asker(struct peer_slot *own, unsigned asked) {
@@ -53,7 +53,7 @@ void peers_end(void) {
 
 void peers_forget(void) {
     wakeup_share(WAKEUP_LOOK, NULL);
-    gate_share(NULL);
+    gate_share((struct gate){0});
     peer_file_forget();
 }
 

@@ -62,9 +62,10 @@ cudaError_t hook_nothing_to_forget(void);
 
 /* True: VRAMGC_HEADROOM and VRAMGC_CAP leave room. The runtime's calls end in the driver's. */
 bool hook_may_take(enum alloc_class class, uint64_t bytes);
+#define GATE_CUDART                   NULL
+#define GATE_CUDA                     gate_enter()
 #define MAY_TAKE_CUDART(class, bytes) true
-#define MAY_TAKE_CUDA(class, bytes)                                                                \
-    (gate_wait(), LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
+#define MAY_TAKE_CUDA(class, bytes)   (LIKELY(!limit_is_on()) || hook_may_take(class, bytes))
 
 /* The same for what is told. The runtime's answer is the driver's, within the limits already: how
  * much is lacking below 0 only another reading says. */
@@ -79,9 +80,11 @@ bool hook_may_take(enum alloc_class class, uint64_t bytes);
     struct request request = {0};                                                                  \
     RESULT_##api result = MISSING_##api;                                                           \
     do {                                                                                           \
+        atomic_uint *taking = GATE_##api;                                                          \
         if (real)                                                                                  \
             result =                                                                               \
                 MAY_TAKE_##api(class, asked) ? real(__VA_ARGS__) : (RESULT_##api)CALL_NO_MEMORY;   \
+        gate_leave(taking);                                                                        \
     } while (outermost && (int)result == CALL_NO_MEMORY &&                                         \
              HOOK_LAST_RESORT(&request, class, asked, ALLOCATOR_##api, FORGET_##api));             \
     if (outermost)                                                                                 \

@@ -102,9 +102,13 @@ static bool lies_on_card(const CUmemAllocationProp *d) {
 static CUresult create_handle(CUmemGenericAllocationHandle *h, size_t n,
                               const CUmemAllocationProp *d, unsigned long long f) {
     real_cuMemCreate_t real = REAL(cuMemCreate);
-    gate_wait();
+    atomic_uint *taking = gate_enter();
     bool refused = UNLIKELY(limit_is_on()) && lies_on_card(d) && !gate_allows(n);
-    return refused ? CUDA_ERROR_OUT_OF_MEMORY : real ? real(h, n, d, f) : MISSING_CUDA;
+    CUresult result = refused ? CUDA_ERROR_OUT_OF_MEMORY
+                      : real  ? real(h, n, d, f)
+                              : MISSING_CUDA;
+    gate_leave(taking);
+    return result;
 }
 
 /* comfy-aimdo fills the card with these, and is to be refused then. On an error another's d may be

@@ -274,6 +274,43 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
     done
 }
 
+# plain NAME SCRIPT: a program that nobody parks but by hand; sets pid.
+plain() {
+    echo "$2" >"$BATS_TEST_TMPDIR/$1"
+    SIMGPU_HOLD=$BATS_TEST_TMPDIR/$1.held LD_PRELOAD=$library tests/on_card --cuda "$(cuda_of "$version")" --mem 4GiB -- \
+        build/c10/"$version"/c10drive "$BATS_TEST_TMPDIR/$1" >"$BATS_TEST_TMPDIR/$1.out" 2>&1 3>&- &
+    pid=$!
+    await_file $pid "$1.there"
+}
+
+# Each has room by itself, and not beside the other. In mode compact the memory comes in pieces: who has the next
+# ones is a matter of chance.
+@test "a program that is just taking memory has it before another is brought back" {
+    local version=${versions##* } mode one pid waking
+    for mode in flush compact; do
+        export VRAMGC_MODE=$mode
+        rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,go,end,held} "$XDG_STATE_HOME"
+        plain one "alloc a 3500MiB; fill a 7; synchronize; $(touches one.there); $(awaits one.go); verify a 7"
+        one=$pid
+        tests/on_card --mem 4GiB -- build/vramgc park "$one"
+        plain two "alloc a 1MiB; $(touches two.there); $(awaits two.go); alloc b 250MiB; expect num_ooms == 0; $(awaits two.end)"
+        touch "$BATS_TEST_TMPDIR"/two.{held,go}
+        await_file "$pid" two.held.in
+        tests/on_card --mem 4GiB -- build/vramgc wake "$one" >"$BATS_TEST_TMPDIR/wake" 2>&1 3>&- &
+        waking=$!
+        sleep 0.5
+        kill -0 $waking
+        rm "$BATS_TEST_TMPDIR/two.held"
+        wait $waking || true
+        [ $mode = compact ] || [[ $(cat "$BATS_TEST_TMPDIR/wake") == *"process $one stays parked: "* ]]
+        touch "$BATS_TEST_TMPDIR/two.end"
+        wait "$pid" || [ $mode = compact ]
+        tests/on_card --mem 4GiB -- build/vramgc wake "$one" || [ $mode = compact ]
+        touch "$BATS_TEST_TMPDIR/one.go"
+        wait "$one"
+    done
+}
+
 # bats test_tags=deep
 @test "three programs that each need 70 % of the card work in turn, job after job: none is lost" {
     local version=${versions##* } one two three jobs= name job slot=0

@@ -370,6 +370,7 @@ prove_finds() {
 
 @test "a program that is gone is asked for memory" { caught dead_peer_lives govern/peers 'was killed'; }
 @test "another process of the number is taken for who brings a program back" { caught pid_alone govern/peers 'nobody takes memory'; }
+@test "nobody sees that memory is just being taken" { caught gate_untold govern/peers 'just taking'; }
 @test "a program that hangs is waited for longer" { caught peer_waited_for govern/peers 'hangs'; }
 @test "a program that hangs is waited for again" { caught late_peer_asked govern/peers 'hangs'; }
 @test "others give before what is idle here goes" { caught peers_before_own govern/peers 'in vain'; }

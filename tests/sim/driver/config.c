@@ -151,6 +151,7 @@ void config_read(struct config *config) {
     config->oom_nth = (unsigned long)read_number("SIMGPU_OOM_NTH", 0, 0, LONG_MAX);
     config->fail = text_of("SIMGPU_FAIL");
     config->clock_file = text_of("SIMGPU_CLOCK");
+    config->hold_file = text_of("SIMGPU_HOLD");
     config->calls_file = text_of("SIMGPU_CALLS");
     config->asked = (unsigned)read_number("SIMGPU_ASKED", 2, 1, 1000000);
     config->pool_answer_ms = read_number("SIMGPU_POOL_ANSWER_MS", 0, 0, 10000);

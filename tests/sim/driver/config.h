@@ -50,6 +50,8 @@ struct config {
     const char *clock_file;  /* CLOCK: a file with one number of 8 bytes: nanoseconds by which time
                                 is  ahead of the machine's; whoever writes a greater one there moves
                                 time on. NULL = none. */
+    const char *hold_file;   /* HOLD: while this file is there a request for memory waits; it says so
+                                by FILE.in. NULL = none. */
     const char *calls_file;  /* CALLS: at the end, who called what is appended to it; NULL = no. */
     unsigned asked;          /* ASKED: work runs when it is asked for so often. */
     long pool_answer_ms;     /* POOL_ANSWER_MS: so much later is told what a pool was asked. */

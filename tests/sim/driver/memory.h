@@ -24,7 +24,7 @@ struct phys {
 CUresult device_memory_init(struct device *device);
 size_t device_free_bytes(const struct device *device);
 size_t device_used_bytes(const struct device *device); /* the rest of it */
-/* True if the OOM_NTH setting refuses this request. */
+/* True if the OOM_NTH setting refuses this request. Waits as HOLD says. */
 bool device_refuses(struct device *device);
 /* Takes pages; NULL if there are not enough. References start at zero. */
 struct phys *phys_take(struct device *device, size_t bytes);
