@@ -77,7 +77,7 @@ bool oom_program_went_on(const struct oom *oom);
  * told of errors, a refusal to other code is none. */
 bool is_told_with(const struct oom *told, const struct vramgc_refusal *refusal);
 
-/* A card that is full by a step of PyTorch's is too small, too: it has that cause's words. */
+/* A card that is full by a step of PyTorch's is full, too: it has that cause's words. */
 static inline enum vramgc_cause cause_as_told(enum vramgc_cause cause) {
     return cause == VRAMGC_CAUSE_ROUNDED ? VRAMGC_CAUSE_FULL : cause;
 }

@@ -57,10 +57,10 @@ for wanted in sys.argv[1:]:
     export VRAMGC_MODE=flush
     for version in $versions; do
         drive "$version" 'alloc a 600MiB; alloc b 200MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 32.0 MiB more were needed.' 'Make image or batch smaller'
         sums live=600 idle=0 free=168
         drive "$version" 'alloc a 904MiB; alloc b 1409MiB; _exit 0' --mem 2GiB # 1.4 GiB of 888 MiB would be 546
-        tells full 'The card is too small for this: 522 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 522 MiB more were needed.' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *'Compare  '* ]] # vramgc could change nothing
     done
 }
@@ -91,7 +91,7 @@ goes_on() {
             export VRAMGC_MODE
             goes_on 'alloc c 8MiB' 'VERDICT Memory was refused 1x, at '
             [[ $verdict == *': 200 MiB wanted'*'. The work went on at once without it'*'DO Nothing has to be done.'* ]]
-            [[ $verdict != *'OUT OF MEMORY'* && $verdict != *'too small'* ]]
+            [[ $verdict != *'OUT OF MEMORY'* && $verdict != *'card is full'* ]]
             [[ $(build/vramgc report --json "$BATS_TEST_TMPDIR/record.vramgc") == *'"code": "ok"'* ]]
             report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc")
             [[ $report == *' at the refusal '*'requests refused: '*'; out of memory in PyTorch: 0; the work went on without: 1'* ]]
@@ -119,7 +119,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     for version in $versions; do
         drive "$version" 'alloc a 600MiB; alloc b 400MiB; sleep 120; alloc c 200MiB; _exit 0' --mem 1GiB
         most=$(lacked_by 419430400)
-        tells full "The card is too small for this: $(lacked_by 209715200).0 MiB more were needed." \
+        tells full "The card is full: $(lacked_by 209715200).0 MiB more were needed." \
             "Make image or batch smaller, or offload models (diffusers: enable_model_cpu_offload()). --spill"
         spill=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | grep -o -- '--spill [0-9]*MiB' | tr -dc 0-9)
         ((spill >= most + 1200 && spill < most + 1300)) # with three more of 400 MiB; the last lacked 200 MiB less, and is half as large
@@ -160,7 +160,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     local job='alloc t 200MiB; free t; alloc u 300MiB; free u;'
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" "alloc m 200MiB; alloc n 100MiB; $job $job $job $job $job $job alloc x 800MiB; _exit 0" --mem 1GiB
-        tells full 'The card is too small for this' 'Make image or batch smaller'
+        tells full 'The card is full: ' 'Make image or batch smaller'
     done
 }
 
@@ -168,7 +168,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" \
             "alloc a 600MiB; alloc b 400MiB; $(until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"Simulated GPU 1\""'); _exit 0" --mem 1GiB --devices 2
-        tells full 'The card is too small' 'Make image or batch smaller'
+        tells full 'The card is full: ' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"Or use GPU 1, Simulated GPU 1, which has "*" free: "* ]]
     done
 }
@@ -177,7 +177,7 @@ lacked_by() { sed -n "s/^refusal .* request=$1 free=\([0-9]*\) .*/\1/p" <<<"$fac
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" "device 1; alloc z 300MiB; device 0; alloc a 600MiB; alloc b 400MiB; $(
             until_yes 'build/vramgc report --json $1 | grep -q "\"name\": \"Simulated GPU 1\""'); _exit 0" --mem 1GiB --devices 2
-        tells full 'The card is too small' 'Make image or batch smaller'
+        tells full 'The card is full: ' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ') == *"GPU 1 has 468 MiB free, not enough for all"* ]]
     done
 }
@@ -260,7 +260,7 @@ TEXT
 @test "nothing is free and nothing is idle: a full card, not one that says nothing" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'alloc a 768MiB; alloc b 300MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this' 'Make image or batch smaller'
+        tells full 'The card is full: ' 'Make image or batch smaller'
         sums live=768 idle=0 free=0
     done
 }
@@ -284,7 +284,7 @@ TEXT
     for version in $versions; do
         SIMGPU_HOST_MEM=1GiB VRAMGC_MODE=flush drive "$version" \
             'alloc a 600MiB; alloc b 200MiB; free a; cuda_malloc e 3GiB; pin p 1200MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 32.0 MiB more were needed.' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'OUT OF MEMORY 1x, at '*'Other code was refused memory, too: 1x. Linux refused'* ]]
     done
 }
@@ -293,7 +293,7 @@ TEXT
     for version in $versions; do
         VRAMGC_MODE=observe drive "$version" 'alloc a 8MiB count=70; free a.0 a.2 a.4 a.6 a.8 a.10 a.12 a.14 a.16 a.18 a.20 a.22 a.24 a.26;
                           alloc x 150MiB; sleep 120; alloc x 150MiB; sleep 120; cuda_malloc e 3GiB; alloc y 600MiB; _exit 0' --mem 1GiB
-        tells full 'The card is too small for this: 280 MiB more were needed. This was the cause 1x, fragmentation 2x. DO' 'Make image or batch smaller'
+        tells full 'The card is full: 280 MiB more were needed. This was the cause 1x, fragmentation 2x. DO' 'Make image or batch smaller'
     done
 }
 
@@ -304,7 +304,7 @@ TEXT
             VRAMGC_MODE=$mode drive "$version" "$begin alloc g 500MiB; free g; capture_end; stream 0; alloc x 300MiB; _exit 0" --mem 1GiB
             tells private_pool 'CUDA graphs keep 500 MiB that nothing else can use.' 'Capture fewer sizes, have all sizes share a pool'
             VRAMGC_MODE=$mode drive "$version" "$begin alloc g 8MiB; capture_end; stream 0; alloc x 800MiB; _exit 0" --mem 1GiB
-            tells full 'The card is too small' 'Make image or batch smaller'
+            tells full 'The card is full: ' 'Make image or batch smaller'
             [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") != *"CUDA graphs"* ]]
         done
     done
@@ -313,7 +313,7 @@ TEXT
 @test "of several cards the one is named" {
     for version in $versions; do
         VRAMGC_MODE=flush drive "$version" 'alloc a 100MiB; device 1; alloc b 600MiB; alloc c 200MiB; _exit 0' --mem 1GiB --devices 2
-        tells full 'The card is too small for this: 32.0 MiB more were needed.' 'Make image or batch smaller'
+        tells full 'The card is full: 32.0 MiB more were needed.' 'Make image or batch smaller'
         [[ $(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc") == *'200 MiB wanted, 168 MiB free on GPU 1.'* ]]
     done
 }

@@ -198,7 +198,7 @@ queued='alloc a 14GiB; fill a 1; free a'
         AIMDO_STEP=1 FRONT=build/govern/aimdo.so VRAMGC_ASYNC=driver drive_async "$version" 'alloc w 64MiB; synchronize; alloc a 100MiB;
             free a; alloc b 600MiB; alloc c 300MiB; _exit 0' --mem 1GiB
         report=$(build/vramgc report "$BATS_TEST_TMPDIR/record.vramgc" | tr -s ' \n' ' ')
-        [[ $report == *"VERDICT OUT OF MEMORY 1x, "*" CAUSE The card is too small for this: 196 MiB more were needed. DO Make image or batch smaller. CARD "* ]]
+        [[ $report == *"VERDICT OUT OF MEMORY 1x, "*" CAUSE The card is full: 196 MiB more were needed. DO Make image or batch smaller. CARD "* ]]
         [[ $report == *" + kept for a model's step 104 MiB "* ]]
         [[ $report != *"aimdo.so, holds"* ]]
     done

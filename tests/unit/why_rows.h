@@ -56,7 +56,7 @@ static const struct row whys[] = {
     {"full jobs=500:600",
      "The card is full: 500 MiB more were needed, and 1.2 GiB more stay live than "
      "after the first job."},
-    {"full", "The card is too small for this: 500 MiB more were needed."},
+    {"full", "The card is full: 500 MiB more were needed."},
     {"full request=390 load=Model.from_pretrained:7800",
      "Model.from_pretrained (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full request=390 load=load_model:7800:callee",
@@ -79,7 +79,7 @@ static const struct row whys[] = {
      "The card is full: 290 MiB more were needed, and 3.9 GiB more stay live than after the first "
      "job."},
     {"full request=390 load=apply_model:3000",
-     "The card is too small for this: 290 MiB more were needed."},
+     "The card is full: 290 MiB more were needed."},
     {"full full failed=2000",
      "decode (vae.py:12) had run out of memory just before, and 2.0 GiB of its tensors were "
      "still live."},
@@ -93,11 +93,11 @@ static const struct row whys[] = {
     {"full stale=1200:load", STILL_ONE},
     {"full stale=1200:asker", STILL_ONE},
     {"full stale=1200:decode theirs=100", STILL_ONE},
-    {"full full failed=400", "The card is too small for this: 500 MiB more were needed."},
+    {"full full failed=400", "The card is full: 500 MiB more were needed."},
     {"full reported=went-on full failed=2000",
-     "The card is too small for this: 500 MiB more were needed."},
-    {"full full failed=2000 rested", "The card is too small for this: 500 MiB more were needed."},
-    {"full full failed=2000 grows=0", "The card is too small for this: 500 MiB more were needed."},
+     "The card is full: 500 MiB more were needed."},
+    {"full full failed=2000 rested", "The card is full: 500 MiB more were needed."},
+    {"full full failed=2000 grows=0", "The card is full: 500 MiB more were needed."},
     {"full request=100", "The card is full."},
     {"rounded", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did not fit."},
     {"rounded jobs=500:600", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did "
@@ -138,8 +138,8 @@ static const struct row whys[] = {
     {"full request=390 load=load_model:7800 weights=7000",
      "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full states=1000", OPTIMIZER},
-    {"full phase=optimizer", "The card is too small for this: 500 MiB more were needed."},
-    {"full states=400", "The card is too small for this: 500 MiB more were needed."},
+    {"full phase=optimizer", "The card is full: 500 MiB more were needed."},
+    {"full states=400", "The card is full: 500 MiB more were needed."},
     {"full grows=100 states=1000", OPTIMIZER},
     {"fragmented states=1000", OPTIMIZER},
     {"fragmented request=940",
@@ -147,7 +147,7 @@ static const struct row whys[] = {
      "more than was wanted: the card is nearly full, too."},
     {"fragmented request=950", "The card is full."},
     {"full live=5000 mode=compact",
-     "The card is too small for this: 500 MiB more were needed. 2.8 GiB were idle, in pieces of "
+     "The card is full: 500 MiB more were needed. 2.8 GiB were idle, in pieces of "
      "which live tensors have a part."},
     {"full request=3000 attends=3000 phase=CrossAttention.forward", /* who asked has none */
      "CrossAttention.forward (sampling.py:12) wanted 2.9 GiB at once: attention makes its scores "
@@ -166,20 +166,20 @@ static const struct row whys[] = {
      "sample (sampling.py:12) has 9 tensors of 400 MiB, and wanted one more: how many it makes in "
      "all is not known."},
     {"full request=400 row=9 phase=denoise",
-     "The card is too small for this: 300 MiB more were needed."},
+     "The card is full: 300 MiB more were needed."},
     {"full attends=3000",
      "attn_processor.__call__ (vae.py:12) has 2.9 GiB of the card: attention makes its scores "
      "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},
-    {"full attends=1000", "The card is too small for this: 500 MiB more were needed."},
+    {"full attends=1000", "The card is full: 500 MiB more were needed."},
     {SEARCH " full request=300 phase=train.step fine",
      "train.step (sampling.py:12) ran out of memory 3 times, wanted less each time, and then went "
      "on: the program was looking for what fits."},
     {SEARCH " full request=300 phase=train.step",
-     "The card is too small for this: 200 MiB more were needed."},
+     "The card is full: 200 MiB more were needed."},
     {SEARCH " full request=300 phase=train.step fine rested",
-     "The card is too small for this: 200 MiB more were needed."},
+     "The card is full: 200 MiB more were needed."},
     {SEARCH " full request=700 phase=train.step fine",
-     "The card is too small for this: 600 MiB more were needed."},
+     "The card is full: 600 MiB more were needed."},
     {"full moves=2:600", "The card is full: 500 MiB more were needed. Earlier jobs (2) fitted, "
                          "with 2.9 GiB at most: is this one larger, or do several work at once?"},
     {"full live=2700 moves=2:600",
