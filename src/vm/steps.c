@@ -80,21 +80,18 @@ void vm_step_forgo(struct vm *vm, uint64_t bytes) {
 
 /* --- mapping --- */
 
-/* Another thread may be about to give pieces back: of those the promised ones arrive here. */
+/* Another thread may be about to give pieces back: of those the promised ones arrive here, also
+ * between the two looks. */
 static uint64_t take_piece(struct vm *vm, size_t npages) {
     size_t had, at_most[EXTENT_SIZES] = {0};
     const struct victims victims = {IDLE_RETURNED, npages, UINT64_MAX, true, at_most};
     at_most[extent_size_index(npages)] = 1;
     for (;;) {
         lock_take(&vm->lock);
-        unsigned rings = bell_rings(&vm->arrived);
-        uint64_t handle = vm_cache_take(vm, npages, npages, &had);
-        bool coming = vm->in_flight > 0;
+        uint64_t then = vm->landed, handle = vm_cache_take(vm, npages, npages, &had);
         lock_give(&vm->lock);
-        if (handle || (!vm_decommit_batch(vm, &victims, 1) && !coming))
+        if (handle || (!vm_decommit_batch(vm, &victims, 1) && !vm_more_may_come(vm, then)))
             return handle ? handle : vm_handle_create(vm, npages);
-        if (coming)
-            bell_wait(&vm->arrived, rings);
     }
 }
 
