@@ -139,7 +139,7 @@ static void await_test(pid_t child, uint64_t end_ns) {
     waitpid(child, NULL, 0);
     text_copy(self.shared->why, sizeof self.shared->why,
               self.skipped ? "Ctrl-C skipped the test of the card"
-                           : "its test took over 5 s: run `vramgc prove`, a minute");
+                           : "the card's test took over 5 s: run `vramgc prove`, a minute");
 }
 
 static bool test_was_late(int turn) {
@@ -168,6 +168,14 @@ static void test_card_first(int turn, uint64_t end_ns) {
         fprintf(stderr, "\r%72s\r", "");
 }
 
+const char *prove_first_found(void) {
+    bool made = self.shared && self.shared != MAP_FAILED && self.shared->said;
+    enum proof_state state = made ? proof_look(&self.unproven).state : PROOF_NONE;
+    return state == PROOF_PASSED   ? "the card passed its test: on, in mode compact"
+           : state == PROOF_FAILED ? "the card failed its test: on, in mode flush"
+                                   : NULL;
+}
+
 const char *prove_first(const struct options *options) {
     self.wish.park = options->park > 0;
     if (test_is_of_no_use(options) || !a_card_is_unproven())
@@ -182,7 +190,7 @@ const char *prove_first(const struct options *options) {
     text_format(&late, "%s, engine %u", self.unproven.driver, self.unproven.engine);
     if (test_was_late(turn))
         text_copy(self.shared->why, sizeof self.shared->why,
-                  "its test took over 5 s before: run `vramgc prove`, a minute");
+                  "the card's test took over 5 s before: run `vramgc prove`, a minute");
     else
         test_card_first(turn, clock_ns() + test_limit_ns());
     close(turn);

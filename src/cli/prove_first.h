@@ -8,3 +8,7 @@
  * seconds at most, and Ctrl-C skips it. Why a card could not be tested, in a sentence's end; "":
  * each has an answer, or nobody can tell. Static storage. */
 const char *prove_first(const struct options *options);
+
+/* What the test that it has just made found, for the terminal; NULL: none was made, or to no end.
+ */
+const char *prove_first_found(void);

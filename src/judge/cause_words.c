@@ -284,7 +284,9 @@ static size_t wanted_at_most(const struct oom *told, uint64_t *bytes) {
  * host did not give what it may, to allow more is of no use. */
 static void add_spill(struct facts *facts, const struct oom *oom) {
     uint64_t bytes = oom->lacking_bytes, allowed = 0, most = 0;
-    const char *setting = stats_file_setting(oom->record, "spill");
+    const char *setting = stats_file_mode(oom->record->file) == MODE_COMPACT
+                              ? stats_file_setting(oom->record, "spill")
+                              : NULL; /* of no effect */
     TEXT_OVER(text, words, 32);
     if (setting)
         parse_size(setting, &allowed);
@@ -348,6 +350,7 @@ static void add_rows(struct facts *facts, const struct oom *oom) {
     const char *backtrace = stats_file_setting(oom->record, "backtrace"),
                *library = library_name(file, r->library);
     uint64_t there = r->free_bytes + r->idle_bytes;
+    struct figure card = show_bytes(r->total_bytes), wanted = show_bytes(r->request_bytes);
     bool foreign = oom->cause == VRAMGC_CAUSE_CODE && oom->device->stats.reserved_bytes.peak == 0;
     bool loads = !oom->failed.site && /* not at an image */
                  (oom->load.site || oom_asked_in(oom, "model move"));

@@ -56,6 +56,18 @@ proofs() { find "$XDG_STATE_HOME/vramgc" -name '*.proof*' | wc -l; }
     not_tested
 }
 
+# at_terminal: the first line there that tells that vramgc is on.
+at_terminal() {
+    rm -rf "$XDG_STATE_HOME" "$SIMGPU_CARD"
+    command script -qec "scripts/simgpu --cuda 13 --mem 2GiB -- build/vramgc run $drive $script" /dev/null </dev/null | tr '\r' '\n' | grep -a 'a report follows'
+}
+
+@test "a terminal is told what the test found" {
+    type -P script >/dev/null || skip "SKIPPED: no script (util-linux)"
+    [ "$(at_terminal)" = 'vramgc: the card passed its test: on, in mode compact; a report follows at the end' ]
+    [ "$(SIMGPU_CHEAT=lost_access at_terminal)" = 'vramgc: the card failed its test: on, in mode flush; a report follows at the end' ]
+}
+
 @test "where another program uses the card: flush this time, the report says why, and the next start tests" {
     echo 'alloc a 700MiB; fill a 1; sleep 100000' >"$BATS_TEST_TMPDIR/other"
     scripts/simgpu --cuda 13 --mem 2GiB -- "$drive" "$BATS_TEST_TMPDIR/other" 3>&- &
@@ -123,10 +135,10 @@ await_tester() {
     wait
     errors=$(cat "$BATS_TEST_TMPDIR/one")
     tested
-    is_flush 'compact is not tested yet on gpu0: its test took over 5 s: run `vramgc prove`, a minute'
+    is_flush "compact is not tested yet on gpu0: the card's test took over 5 s: run \`vramgc prove\`, a minute"
     start
     not_tested
-    is_flush 'compact is not tested yet on gpu0: its test took over 5 s before: run `vramgc prove`, a minute'
+    is_flush "compact is not tested yet on gpu0: the card's test took over 5 s before: run \`vramgc prove\`, a minute"
     scripts/simgpu --mem 2GiB -- build/vramgc prove --quick
     start
     not_tested

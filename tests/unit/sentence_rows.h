@@ -440,6 +440,8 @@ static const struct row todos[] = {
      "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
     {"rounded mode=compact", "Make the image or the batch a little smaller. --spill 2350MiB would "
                              "let this request go on, slowly; the next may need more."},
+    {"full unproven spill=4GiB", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill "
+                                         "2350MiB may let this request go on, slowly."},
     {"full unproven", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 2350MiB may "
                               "let this request go on, slowly."},
     {"rounded unproven", "Make the image or the batch a little smaller."},

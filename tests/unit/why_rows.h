@@ -108,6 +108,7 @@ static const struct row whys[] = {
     {"full other=6000 library=libxformers.so",
      "Other code in this program, mostly libxformers.so, holds 5.9 GiB; PyTorch does not know it."},
     {"full request=9000", "The request alone, 8.8 GiB, is larger than the card, 8.0 GiB."},
+    {"full request=8200", "The request alone, 8.0 GiB, is larger than the card."},
     {"driver free=3000", "The driver refused, although 2.9 GiB were free."},
     {"driver free=3000 looked ram-total=32000 ram-left=500 pinned=2000 swap=100",
      "The driver refused, although 2.9 GiB were free. The machine had 500 MiB of RAM left. The "
