@@ -231,9 +231,8 @@ bool gate_has_room(uint64_t bytes) {
 CUresult gate_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                      const CUmemAllocationProp *properties, uint64_t uncounted_bytes) {
     atomic_uint *taking = gate_enter();
-    CUresult result = gate_allows(uncounted_bytes)
-                          ? REAL(cuMemCreate)(handle, bytes, properties, 0)
-                          : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = gate_allows(uncounted_bytes) ? REAL(cuMemCreate)(handle, bytes, properties, 0)
+                                                   : CUDA_ERROR_OUT_OF_MEMORY;
     gate_leave(taking);
     return result;
 }

@@ -85,9 +85,9 @@ bool meminfo_will_do(struct meminfo_age age, enum meminfo_need need);
  * as by the driver of a card that is so full. All that follows a refusal then follows by itself. It
  * must cost nothing where neither is set. --- */
 
-/* What others see. waking: who is just bringing a parked program back, for which nobody may take
- * what it needs, by its process_key; 0: nobody. taking: how many calls of this process take memory
- * just now. NULL: nobody sees it. */
+/* The words that others see. waking: who is just bringing a parked program back, for which nobody
+ * may take what it needs, by its process_key; 0: nobody. taking: how many calls of this process
+ * take memory just now. NULL: nobody sees it. */
 struct gate {
     _Atomic uint64_t *waking;
     atomic_uint *taking;

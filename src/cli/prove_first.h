@@ -9,6 +9,6 @@
  * each has an answer, or nobody can tell. Static storage. */
 const char *prove_first(const struct options *options);
 
-/* What the test that it has just made found, for the terminal; NULL: none was made, or to no end.
- */
+/* The answer of the test that it has just made, for the terminal; NULL: none was made, or to no
+ * end. */
 const char *prove_first_found(void);

@@ -104,9 +104,7 @@ static CUresult create_handle(CUmemGenericAllocationHandle *h, size_t n,
     real_cuMemCreate_t real = REAL(cuMemCreate);
     atomic_uint *taking = gate_enter();
     bool refused = UNLIKELY(limit_is_on()) && lies_on_card(d) && !gate_allows(n);
-    CUresult result = refused ? CUDA_ERROR_OUT_OF_MEMORY
-                      : real  ? real(h, n, d, f)
-                              : MISSING_CUDA;
+    CUresult result = refused ? CUDA_ERROR_OUT_OF_MEMORY : real ? real(h, n, d, f) : MISSING_CUDA;
     gate_leave(taking);
     return result;
 }

@@ -186,7 +186,7 @@ told"
     # With the words and figures of a real one.
     run_apart "$vramgc" watch --test --on "oom:$work/told oom" --on "85%:$work/told use" --on "growth:$work/told growth"
     contains "$(named oom.env MESSAGE)" 'A test of oom, nothing has happened: vramgc (pid '
-    contains "$(named oom.env MESSAGE)" '): OUT OF MEMORY 1x: 2.0 GiB wanted, 300 MiB free. The card is full: 822 MiB more were needed. Do: '
+    contains "$(named oom.env MESSAGE)" '): OUT OF MEMORY 1x: 2.0 GiB wanted, 300 MiB free and 927 MiB idle. The card is full: 822 MiB more were needed. Do: '
     contains "$(named use.env MESSAGE)" '): GPU 0: 85 % of 8.0 GiB are in use: 6.3 GiB by this program, 480 MiB by others and the driver; 1.2 GiB are free.'
     contains "$(named growth.env MESSAGE)" '): GPU 0: live memory grows: '
     for name in TOTAL USED HELD LIVE REQUEST; do

@@ -123,6 +123,7 @@ stand_in() {
 }
 
 @test "an out-of-memory: the report says with which setting this request would have fitted, and it does" {
+    export VRAMGC_TEST_WHATIF_LIMIT=10m
     run tests/on_card --mem 1600MiB -- build/vramgc run --mode observe --record --quiet -- "$python" tests/e2e/whatif_pieces.py
     words=$(tr -s ' \n' ' ' <<<"$output")
     echo "$words"

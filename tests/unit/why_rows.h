@@ -78,8 +78,7 @@ static const struct row whys[] = {
     {"full request=390 load=load_model:1000 jobs=2000:2000",
      "The card is full: 290 MiB more were needed, and 3.9 GiB more stay live than after the first "
      "job."},
-    {"full request=390 load=apply_model:3000",
-     "The card is full: 290 MiB more were needed."},
+    {"full request=390 load=apply_model:3000", "The card is full: 290 MiB more were needed."},
     {"full full failed=2000",
      "decode (vae.py:12) had run out of memory just before, and 2.0 GiB of its tensors were "
      "still live."},
@@ -94,8 +93,7 @@ static const struct row whys[] = {
     {"full stale=1200:asker", STILL_ONE},
     {"full stale=1200:decode theirs=100", STILL_ONE},
     {"full full failed=400", "The card is full: 500 MiB more were needed."},
-    {"full reported=went-on full failed=2000",
-     "The card is full: 500 MiB more were needed."},
+    {"full reported=went-on full failed=2000", "The card is full: 500 MiB more were needed."},
     {"full full failed=2000 rested", "The card is full: 500 MiB more were needed."},
     {"full full failed=2000 grows=0", "The card is full: 500 MiB more were needed."},
     {"full request=100", "The card is full."},
@@ -166,8 +164,7 @@ static const struct row whys[] = {
     {"full request=400 row=9",
      "sample (sampling.py:12) has 9 tensors of 400 MiB, and wanted one more: how many it makes in "
      "all is not known."},
-    {"full request=400 row=9 phase=denoise",
-     "The card is full: 300 MiB more were needed."},
+    {"full request=400 row=9 phase=denoise", "The card is full: 300 MiB more were needed."},
     {"full attends=3000",
      "attn_processor.__call__ (vae.py:12) has 2.9 GiB of the card: attention makes its scores "
      "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},
@@ -175,8 +172,7 @@ static const struct row whys[] = {
     {SEARCH " full request=300 phase=train.step fine",
      "train.step (sampling.py:12) ran out of memory 3 times, wanted less each time, and then went "
      "on: the program was looking for what fits."},
-    {SEARCH " full request=300 phase=train.step",
-     "The card is full: 200 MiB more were needed."},
+    {SEARCH " full request=300 phase=train.step", "The card is full: 200 MiB more were needed."},
     {SEARCH " full request=300 phase=train.step fine rested",
      "The card is full: 200 MiB more were needed."},
     {SEARCH " full request=700 phase=train.step fine",

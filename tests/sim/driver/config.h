@@ -50,15 +50,15 @@ struct config {
     const char *clock_file;  /* CLOCK: a file with one number of 8 bytes: nanoseconds by which time
                                 is  ahead of the machine's; whoever writes a greater one there moves
                                 time on. NULL = none. */
-    const char *hold_file;   /* HOLD: while this file is there a request for memory waits; it says so
-                                by FILE.in. NULL = none. */
-    const char *calls_file;  /* CALLS: at the end, who called what is appended to it; NULL = no. */
-    unsigned asked;          /* ASKED: work runs when it is asked for so often. */
-    long pool_answer_ms;     /* POOL_ANSWER_MS: so much later is told what a pool was asked. */
-    bool fabric;             /* FABRIC: handles for fabric export are supported. */
-    bool host_vmm;           /* HOST_VMM: cuMemCreate can make memory that lies with the host. */
-    bool context_event;      /* CONTEXT_EVENT: cuCtxRecordEvent works, as of driver 12.5. */
-    bool new_forms;          /* NEW_FORMS: cuMemMap is found by name in a form of its own. */
+    const char *hold_file;  /* HOLD: while this file is there a request for memory waits; it says so
+                               by FILE.in. NULL = none. */
+    const char *calls_file; /* CALLS: at the end, who called what is appended to it; NULL = no. */
+    unsigned asked;         /* ASKED: work runs when it is asked for so often. */
+    long pool_answer_ms;    /* POOL_ANSWER_MS: so much later is told what a pool was asked. */
+    bool fabric;            /* FABRIC: handles for fabric export are supported. */
+    bool host_vmm;          /* HOST_VMM: cuMemCreate can make memory that lies with the host. */
+    bool context_event;     /* CONTEXT_EVENT: cuCtxRecordEvent works, as of driver 12.5. */
+    bool new_forms;         /* NEW_FORMS: cuMemMap is found by name in a form of its own. */
     bool capture_vmm; /* CAPTURE_VMM: mapping memory is as unsafe in a capture as cudaMalloc. */
     size_t host_mem_bytes; /* HOST_MEM: as much of it as the host has; 0 = no limit. */
     size_t overread_bytes; /* OVERREAD: what reads goes on so far, where its allocation does. */
