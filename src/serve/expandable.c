@@ -438,7 +438,7 @@ bool vhandle_set_access(uint64_t address, uint64_t bytes, const CUmemAccessDesc 
     if (*result == CUDA_SUCCESS && is_of_steps(vm, first.device))
         *result = open_steps(vm, address, bytes);
     else if (*result == CUDA_SUCCESS && !capture_active())
-        vm_mapped(vm, address, bytes, first.bytes);
+        vm_mapped(vm, address, bytes);
     return true;
 }
 

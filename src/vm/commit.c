@@ -8,11 +8,10 @@
  * replaced by pages; where the GPU is not past it, it stays as it is, for the block does not wait
  * for that.
  *
- * While the card is roomy the driver is called as rarely as PyTorch alone calls it. A block may
- * have the inner pages of what PyTorch has just mapped for it in one piece of up to 240 MiB. If
- * PyTorch has mapped a single step for it, of 2, 12 or 20 MiB, the rest of that step comes with the
- * block and is idle, until other small blocks come. As long as the card has been roomy ever since
- * an idle extent of 20 MiB is not replaced, as it is not with PyTorch alone. */
+ * While the card is roomy a block may have the inner pages of what PyTorch has just mapped for it
+ * in one piece of up to 240 MiB; never the rest of PyTorch's step: small blocks that share a piece
+ * and stay kept all of it (tests/lab/FIGURES.md). As long as the card has been roomy ever since an
+ * idle extent of 20 MiB is not replaced, as it is not with PyTorch alone. */
 #include "vm/vm_internal.h"
 
 #include "base/debug.h"
@@ -21,9 +20,7 @@
 struct block {
     struct page_segment *segment;
     size_t first, live_end; /* the pages that it reaches into */
-    size_t own_end;         /* one more, if it has a guard: see OVERREAD_BYTES */
-    size_t end;             /* the same, or behind the rest of a step that comes with the block */
-    size_t rest_end;        /* up to there that is in use until the block is there; 0: none */
+    size_t end;             /* one more, if it has a guard: see OVERREAD_BYTES */
     size_t guard;
     uint64_t address, bytes;
     size_t inner_first, inner_end; /* of them those that are its alone: no block can come there */
@@ -47,34 +44,17 @@ static struct block pages_of(struct page_segment *segment, uint64_t address, uin
     return block;
 }
 
-/* Without the rest of a step: there is none, it cannot be had, or the card has become full. */
-static void end_with_own(struct block *block) {
-    block->end = block->own_end;
-    block->inner_end = (block->address - block->segment->address + block->bytes) / PAGE_BYTES;
-}
-
 static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = pages_of(segment, address, bytes);
     block.next = block.first;
     bool guarded = block.guard && segment->pages[block.guard].attached;
-    block.own_end = block.live_end + guarded;
+    block.end = block.live_end + guarded;
     /* A block that ends where this one begins has its guard before them. */
     uint64_t begin = address - segment->address;
     uint64_t reach = OVERREAD_BYTES;
     block.inner_first = begin ? (begin - 1 + reach) / PAGE_BYTES + 1 : 0;
-    end_with_own(&block);
+    block.inner_end = (begin + bytes) / PAGE_BYTES;
     return block;
-}
-
-/* The rest of a step that PyTorch has just mapped comes with its first block. */
-static void add_rest_of_step(struct block *block) {
-    const struct page_segment *segment = block->segment;
-    size_t end = block->live_end;
-    while (end < segment->page_count && segment->pages[end].fresh == FRESH_WHOLE)
-        end++;
-    block->rest_end = end;
-    block->end = max_u64(block->end, end);
-    block->inner_end = max_u64(block->inner_end, end);
 }
 
 static bool is_missing(const struct page *page) {
@@ -131,9 +111,7 @@ static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
     block->missing = max_u64(block->missing, extent->npages); /* some were BUSY when counted */
     if (!extent->handle)
         extent->handle =
-            extent->npages > 1 || extent->page >= block->segment->pages + block->own_end
-                ? vm_take_new(vm, extent->npages)
-                : vm_find_page(vm, block->missing);
+            extent->npages > 1 ? vm_take_new(vm, extent->npages) : vm_find_page(vm, block->missing);
     bool filled = vm_map_claimed(vm, extent->page, extent->npages, extent->handle);
     block->missing -= filled ? extent->npages : 0;
     if (!filled)
@@ -184,13 +162,9 @@ static void plan(struct vm *vm, struct block *block) {
     const struct page *last = &block->segment->pages[block->live_end - 1];
     block->missing = count_missing(vm, block);
     lock_take(&vm->lock);
-    bool roomy = last->fresh != FRESH_NOT && vm_is_roomy(vm, block->missing);
+    bool roomy = last->fresh && vm_is_roomy(vm, block->missing);
     lock_give(&vm->lock);
     block->largest = extent_largest(room.total_bytes, roomy);
-    if (!roomy && block->end > block->own_end) {
-        end_with_own(block);
-        block->missing = count_missing(vm, block);
-    }
     if (block->missing)
         use_idle(vm, block, &room);
 }
@@ -201,9 +175,8 @@ static bool map_extents(struct vm *vm, struct block *block) {
     while ((extent = claim_extent(vm, block)).page) {
         if (fill(vm, &extent, block))
             continue;
-        if (!vm_lacks_memory() || (extent.npages == 1 && block->end == block->own_end))
+        if (!vm_lacks_memory() || extent.npages == 1)
             return false;
-        end_with_own(block);
         block->largest = max_u64(extent.npages / 2, 1);
     }
     return true;
@@ -225,8 +198,7 @@ static bool drop_guard(struct vm *vm, struct block *block) {
     bool droppable = block->end > block->live_end && block->segment->pages[block->guard].droppable;
     if (droppable) {
         page_table_mark_guard(&vm->table, block->segment, block->guard, false);
-        block->own_end = block->live_end;
-        end_with_own(block);
+        block->end = block->live_end;
         block->guard = 0;
     }
     lock_give(&vm->lock);
@@ -321,9 +293,6 @@ static void end_use(struct vm *vm, const struct block *block, bool done, bool pi
         note_droppable(block);
     if (done && pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
-    if (block->rest_end)
-        page_table_mark_idle(&vm->table, block->segment, block->live_end,
-                             block->rest_end - block->live_end);
     lock_give(&vm->lock);
 }
 
@@ -341,9 +310,6 @@ static bool mark_live(struct vm *vm, const struct block *block) {
     page_table_mark_live(&vm->table, block->segment, block->first, block->live_end - block->first);
     if (block->guard)
         page_table_mark_guard(&vm->table, block->segment, block->guard, true);
-    if (block->rest_end)
-        page_table_mark_live(&vm->table, block->segment, block->live_end,
-                             block->rest_end - block->live_end);
     return is_there(vm, block);
 }
 
@@ -368,7 +334,7 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
         lock_give(&vm->lock);
     }
     bool done = there || map_missing(vm, block);
-    if (!done || pin || block->guard || block->rest_end)
+    if (!done || pin || block->guard)
         end_use(vm, block, done, pin);
     capture_mode_set(before);
     return done;
@@ -382,8 +348,6 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     bool partly = false, there = true;
     if (segment) {
         block = block_at(segment, address, bytes);
-        if (!pin && segment->pages[block.live_end - 1].fresh == FRESH_WHOLE)
-            add_rest_of_step(&block);
         partly = uses_parts(vm, &block);
         there = partly || mark_live(vm, &block);
         if (there && !partly)
@@ -395,18 +359,15 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
     return complete(vm, &block, partly, there, pin);
 }
 
-/* Of several steps the first ones are one block's alone. In the last another may begin, and stay:
- * its rest is left to pages, and so is that of a single one where the card has been full. */
-void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_bytes) {
+void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes) {
     vm_room(vm, MEMINFO_KNOWN);
     lock_take(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool roomy = segment && vm_is_roomy(vm, bytes / PAGE_BYTES);
-    bool whole = bytes <= step_bytes && !vm->filled;
     struct page *page = roomy ? &segment->pages[page_table_first(segment, address)] : NULL;
     for (size_t i = 0; roomy && i < bytes / PAGE_BYTES; i++)
         if (page[i].state == PAGE_EMPTY)
-            page[i].fresh = whole ? FRESH_WHOLE : FRESH_OWN;
+            page[i].fresh = true;
     lock_give(&vm->lock);
 }
 

@@ -305,7 +305,7 @@ static void set_attached(struct page_table *table, struct page_segment *segment,
          page++) {
         bool used = in_use(page);
         page->attached = attached;
-        page->fresh = FRESH_NOT;
+        page->fresh = false;
         follow_use(table, page, used);
     }
 }
@@ -425,7 +425,7 @@ void page_table_stream_gone(struct page_table *table, uint64_t stream) {
 void page_table_claim(struct page *page, size_t npages) {
     for (size_t i = 0; i < npages; i++) {
         page[i].state = PAGE_BUSY;
-        page[i].fresh = FRESH_NOT;
+        page[i].fresh = false;
         page[i].back = (uint16_t)i;
     }
     page->npages = (uint16_t)npages;

@@ -42,11 +42,6 @@ static inline size_t extent_within(size_t npages) {
     return npages ? extent_npages(extent_size_index(npages)) : 0;
 }
 
-/* A page that PyTorch has mapped while the card was roomy, for which no memory was had yet: OWN: a
- * block may have it in one large extent; WHOLE: the rest of what was mapped comes with the first
- * block. */
-enum page_fresh { FRESH_NOT, FRESH_OWN, FRESH_WHOLE };
-
 /* BUSY: some thread is mapping or unmapping it outside the lock; no other may touch it. */
 enum page_state { PAGE_EMPTY, PAGE_MAPPED, PAGE_BUSY };
 
@@ -71,7 +66,7 @@ struct page {
     bool attached;   /* may hold blocks; in a segment of our own all pages are */
     bool opening;    /* another device is being let in: it must stay mapped */
     bool droppable;  /* it need not guard before a request is refused */
-    uint8_t fresh;   /* enum page_fresh */
+    bool fresh;      /* mapped while the card was roomy, and no memory was had for it yet */
     uint8_t open_to; /* so many of the devices that may access our memory */
 };
 

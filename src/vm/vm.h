@@ -8,7 +8,6 @@
  *     EMPTY --commit--> LIVE --last block freed--> KEPT --PyTorch frees the address--> RETURNED
  *       ^                ^---- block comes again ---'                                      |
  *       |                ^---- same addresses, or the segment, come again -----------------'
- *       |-- while the card is roomy: KEPT with the first block beside it (vm_mapped)
  *       '-- KEPT or RETURNED, unmapped once the GPU is past it; the handle stays for a moment
  *           in the cache, for the next block, then goes to the driver
  *
@@ -194,9 +193,9 @@ uint64_t vm_fenced_epoch(struct vm *vm);
  * attached. */
 bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin);
 
-/* [address, +bytes) has been attached, in such steps: where the card is roomy its memory comes in
- * large pieces, and with the first block what that leaves of a step. Never during a capture. */
-void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes, uint64_t step_bytes);
+/* [address, +bytes) has been attached: where the card is roomy a block gets its part of it in large
+ * pieces. Never during a capture. */
+void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* The driver's answer when this thread's latest vm_commit failed: CUDA_ERROR_OUT_OF_MEMORY, or
  * what means something else and is to be passed on as it is. */

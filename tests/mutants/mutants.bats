@@ -219,12 +219,10 @@ prove_finds() {
 @test "a range that ended is not used again" { caught range_not_again vm/vmm 'had again at the same'; }
 @test "memory comes in small pieces though the card is roomy" { caught_alone in_small_pieces roomy; }
 @test "memory comes in large pieces though the card is not roomy" { caught_alone always_roomy roomy; }
-@test "the last of several steps comes whole, too" { caught_alone last_comes_whole roomy; }
+@test "a card that was full counts as one that never was" { caught_alone never_filled roomy; }
 @test "a card that would have been full counts as one that was" { caught_alone full_by_what_is_wanted roomy; }
 @test "what lies side by side goes apart" { caught_unit neighbours_apart page_rules; }
-@test "a single step comes whole where the card has been full" { caught_alone single_comes_whole roomy; }
-@test "the rest of a step comes though the card has become full" { caught_alone rest_though_full rest_of_step; }
-@test "a block is refused for the rest of a step" { caught_alone refused_for_rest rest_of_step; }
+@test "memory comes in large pieces though the card has become full" { caught_alone large_though_full roomy; }
 @test "extents are no larger where the card is roomy" { caught_alone small_extents roomy; }
 @test "more of what PyTorch has cached goes back than is above the threshold" { caught_alone decay_without_bound decay-amount; }
 @test "a trim takes what others than the pool have in their cache" { caught_alone trim_takes_all decay-of-pool; }

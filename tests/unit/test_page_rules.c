@@ -307,12 +307,12 @@ static void what_was_just_mapped_is_fresh_once(void **state) {
     struct page_segment *range = page_table_add_range(&table, GIB, 4 * PAGE_BYTES, true);
     page_table_attach(&table, range, 0, 4);
     for (size_t i = 0; i < 4; i++)
-        range->pages[i].fresh = FRESH_WHOLE;
+        range->pages[i].fresh = true;
     page_table_claim(&range->pages[0], 2);
     page_table_unclaim(&table, &range->pages[0]);
     page_table_detach(&table, range, 2, 1);
     page_table_attach(&table, range, 2, 1);
-    const enum page_fresh expected[] = {FRESH_NOT, FRESH_NOT, FRESH_NOT, FRESH_WHOLE};
+    const bool expected[] = {false, false, false, true};
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(range->pages[i].fresh, expected[i]);
     assert_true(page_table_is_valid(&table));

@@ -390,7 +390,6 @@ static const struct alone cases[] = {
     {"largest-extent", extents_largest, LARGE, 100},
     {"halved", extents_halved, BOASTING, 100},
     {"roomy", extents_roomy, LARGE, 100},
-    {"rest_of_step", extents_rest_of_step, LARGE, 100},
     {"range-again", extents_range_again, BOASTING, 100},
     {"replaced", extents_replaced, BOASTING, 0},
     {"not-replaced", extents_not_replaced, BOASTING, 0},

@@ -213,10 +213,10 @@ void extents_halved(void) {
 }
 
 /* While less than 90 % are in use what PyTorch has just mapped comes in large pieces, of two 256ths
- * of the device at most; the page behind another block is none of them. With the first block comes
- * the rest of a single step, not of the last of several. What a block would use a part of stays
- * where it is no larger than 20 MiB. Once the card has been full, and not only would have been, it
- * does not, and the rest of a single step stays empty, too. */
+ * of the device at most; the page behind another block is none of them, nor the rest of a step.
+ * What a block would use a part of stays where it is no larger than 20 MiB. Once the card has been
+ * full, and not only would have been, it does not, nor is what was mapped before in large pieces.
+ */
 void extents_roomy(void) {
     enum { PAGES = 110, STEP = LARGEST_EXTENT, FIRST = 80, REST = PAGES - FIRST - STEP };
     enum { MADE = 1 + 3 + 1, LARGE = 3, OPEN = 3 }; /* 80; 1, 19 and 1 behind; 10 */
@@ -226,19 +226,19 @@ void extents_roomy(void) {
     fake.boast = 21;
     fake.pages_elsewhere = 9 * fake.capacity - 3;
     forget_reading();
-    vm_mapped(test.vm, range, FIRST * PAGE_BYTES, 0);
+    vm_mapped(test.vm, range, FIRST * PAGE_BYTES);
     fake.pages_elsewhere = elsewhere;
     forget_reading();
     unsigned calls = atomic_load(&fake.calls);
     MUST(vm_detach(test.vm, middle, (REST + STEP) * PAGE_BYTES));
-    vm_mapped(test.vm, range, FIRST * PAGE_BYTES, 0);
+    vm_mapped(test.vm, range, FIRST * PAGE_BYTES);
     MUST(vm_commit(test.vm, range, FIRST * PAGE_BYTES, false));
     MUST(vm_attach(test.vm, middle, (REST + STEP) * PAGE_BYTES));
-    vm_mapped(test.vm, middle, (REST + STEP) * PAGE_BYTES, step);
+    vm_mapped(test.vm, middle, (REST + STEP) * PAGE_BYTES);
     use(middle, REST);
     vm_mark_idle(test.vm, range, FIRST * PAGE_BYTES);
-    vm_mapped(test.vm, small, step, step);
-    use(small, 1);
+    vm_mapped(test.vm, small, step);
+    use(small, STEP);
     MUST(atomic_load(&fake.calls) == calls + 2 * MADE + OPEN && fake.large == LARGE);
     MUST(physical() == FIRST + REST + BEHIND + STEP && idle(IDLE_KEPT) == physical());
     use(range, FIRST + REST);
@@ -250,52 +250,23 @@ void extents_roomy(void) {
     vm_mark_idle(test.vm, last, PAGE_BYTES);
     fake.pages_elsewhere = 9 * (fake.capacity + 1);
     forget_reading();
-    vm_mapped(test.vm, range, PAGES * PAGE_BYTES, step);
+    vm_mapped(test.vm, range, PAGES * PAGE_BYTES);
     fake.pages_elsewhere = elsewhere;
     forget_reading();
+    vm_mapped(test.vm, range, PAGES * PAGE_BYTES); /* roomy again */
     use(small + PAGE_BYTES, 1);
     MUST(physical() == 1 + REST + BEHIND + 1 + BEHIND);
     MUST(vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0 && physical() == 0);
-    vm_mapped(test.vm, small, step, step);
-    use(small, 1);
-    MUST(physical() == 1 + BEHIND && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
+    vm_mapped(test.vm, range, FIRST * PAGE_BYTES);
+    fake.pages_elsewhere = 9 * (fake.capacity + 1);
+    forget_reading();
+    use(range, FIRST);
+    MUST(fake.large == LARGE + FIRST / STEP && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
+    fake.pages_elsewhere = elsewhere;
     fake.boast = 1;
     forget_reading();
     end_range(range, PAGES);
     end_range(small, STEP);
-}
-
-/* The rest of a step is nothing that a block is refused for, nor that is taken where the card has
- * become full since it was mapped. */
-void extents_rest_of_step(void) {
-    enum { STEP = LARGEST_EXTENT, LESS = STEP - 1 };
-    const unsigned elsewhere = fake.pages_elsewhere, capacity = fake.capacity;
-    uint64_t range = range_of(STEP), other = range_of(LESS), step = STEP * PAGE_BYTES;
-    fake.boast = 21;
-    forget_reading();
-    vm_mapped(test.vm, range, step, step);
-    fake.largest = 1;
-    use(range, 1);
-    MUST(physical() == 1 + BEHIND && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
-    fake.largest = 0;
-    use(other, LESS);
-    MUST(vm_fence_wait(test.vm) && vm_detach(test.vm, other, LESS * PAGE_BYTES));
-    vm_mapped(test.vm, range, step, step);
-    fake.capacity = LESS;
-    use(range, 1); /* gets what the other gave up, and no page more */
-    fake.capacity = capacity;
-    MUST(physical() == LESS && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
-    vm_mapped(test.vm, range, step, step);
-    fake.pages_elsewhere = 9 * (fake.capacity + 1);
-    forget_reading();
-    use(range, 1);
-    MUST(physical() == 1 + BEHIND && vm_reclaim(test.vm, UINT64_MAX, VM_WAIT) > 0);
-    fake.pages_elsewhere = elsewhere;
-    fake.boast = 1;
-    forget_reading();
-    MUST(vm_attach(test.vm, other, LESS * PAGE_BYTES));
-    end_range(other, LESS);
-    end_range(range, STEP);
 }
 
 /* A range that ended is had again by who needs one of that size, with its memory. */

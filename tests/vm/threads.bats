@@ -46,8 +46,7 @@ holds() {
 @test "what kernels read past the end of a block is mapped while it lives, as far as its segment goes" { holds behind; }
 @test "an extent is at most a 256th of the device" { holds largest-extent; }
 @test "where an extent is refused the next is half as large" { holds halved; }
-@test "while the card is roomy memory comes in large pieces, and with the rest of a step" { holds roomy; }
-@test "no block is refused for the rest of a step" { holds rest_of_step; }
+@test "while the card is roomy memory comes in large pieces" { holds roomy; }
 @test "a range that ended is had again, with its memory, once the GPU is past it" { holds range-again; }
 
 @test "an idle extent that a block would use in part is replaced by pages" { holds replaced; }

@@ -118,7 +118,7 @@ static void *attacher(void *argument) {
                 MUST(attached[i] = vm_attach(test.vm, range + i * part_bytes, part_bytes));
         MUST(!vm_attach(test.vm, address, bytes) && vm_owns(test.vm, address));
         if (below(2))
-            vm_mapped(test.vm, address, bytes, below(2) ? part_bytes : bytes);
+            vm_mapped(test.vm, address, bytes);
         MUST(vm_commit(test.vm, address, bytes, false));
         work_on(address, count * PART_PAGES);
         vm_mark_idle(test.vm, address, bytes);

@@ -50,7 +50,6 @@ void extents_behind(void);
 void extents_largest(void);
 void extents_halved(void);
 void extents_roomy(void);
-void extents_rest_of_step(void);
 void extents_range_again(void);
 void extents_replaced(void);
 void extents_not_replaced(void);
