@@ -274,7 +274,7 @@ static void find_search(struct oom *oom) {
         const struct vramgc_refusal *other = oom->record->refusals[i];
         if (other->device != r->device || other->site != r->site || !is_told_with(oom, other))
             continue;
-        if (other->request_bytes > latest)
+        if (other->request_bytes >= latest)
             return;
         latest = other->request_bytes;
         first = tries++ ? first : other;

@@ -234,6 +234,22 @@ static uint64_t most_elsewhere(const struct vramgc_device *device, uint64_t from
     return most;
 }
 
+static uint64_t live_at(const struct vramgc_device *device, uint64_t time_ns) {
+    uint64_t i = device->sample_count - 1;
+    while (i > 0 && device->samples[i].time_ns > time_ns)
+        i--;
+    return device->samples[i].allocated_bytes;
+}
+
+/* It rises until the run ends, and was as steep before: that is no peak. */
+static bool rises_to_end(const struct vramgc_device *device, const struct short_peak *peak,
+                         uint64_t side_ns, uint64_t more) {
+    uint64_t before = live_at(device, peak->from_ns);
+    uint64_t earlier = live_at(device, minus_u64(peak->from_ns, side_ns));
+    return peak->until_ns >= device->samples[device->sample_count - 1].time_ns &&
+           before >= earlier + more / 2;
+}
+
 struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t elapsed_ns) {
     if (device->sample_count < LEAST_SAMPLES)
         return (struct short_peak){0};
@@ -245,7 +261,8 @@ struct short_peak short_peak_of(const struct vramgc_device *device, uint64_t ela
     peak.else_bytes = most_elsewhere(device, peak.from_ns, peak.until_ns);
     uint64_t more = minus_u64(peak.live_bytes, peak.else_bytes);
     peak.stands_alone = more >= max_u64(LEAST_MORE_BYTES, peak.live_bytes / LEAST_PART) &&
-                        peak.else_bytes >= peak.live_bytes / MOST_ELSE;
+                        peak.else_bytes >= peak.live_bytes / MOST_ELSE &&
+                        !rises_to_end(device, &peak, side_ns, more);
     return peak;
 }
 

@@ -320,6 +320,7 @@ static const struct row todos[] = {
      "Have attn_processor.__call__ (vae.py:12) use a fast kernel (xformers, flash, or PyTorch's "
      "own: half precision, and no mask), or work in slices (diffusers: "
      "enable_attention_slicing()). Else make image or batch smaller."},
+    {SEARCH " full request=600 phase=train.step full request=300 phase=train.step fine", SMALLER},
     {SEARCH " full request=300 phase=train.step fine",
      "Nothing has to be done: the program found what fits. Start train.step (sampling.py:12) with "
      "that to save time."},

@@ -52,6 +52,21 @@ static void a_point_counts_until_the_next(void **state) {
     assert_int_equal(peak.else_bytes, 18 * GIB);
 }
 
+/* As until an out-of-memory, and no longer as before the run went on. */
+static void a_climb_to_the_end_does_not(void **state) {
+    (void)state;
+    fill(12 * GIB);
+    for (uint64_t i = 32; i < POINTS; i++)
+        device.samples[i].allocated_bytes = 12 * GIB + (i - 31) * GIB / 4;
+    assert_false(look().stands_alone);
+    raise(48, POINTS - 48, 12 * GIB);
+    raise(47, 1, 20 * GIB);
+    assert_true(look().stands_alone);
+    fill(18 * GIB);
+    raise(62, 2, 20 * GIB);
+    assert_true(look().stands_alone);
+}
+
 static void what_comes_again_does_not(void **state) {
     (void)state;
     fill(18 * GIB);
@@ -98,6 +113,7 @@ static void a_short_run_tells_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_load_stands_alone),
+        cmocka_unit_test(a_climb_to_the_end_does_not),
         cmocka_unit_test(a_point_counts_until_the_next),
         cmocka_unit_test(what_comes_again_does_not),
         cmocka_unit_test(what_lasts_does_not),
