@@ -34,7 +34,6 @@ struct program {
     uint64_t asking;          /* as it was then, in the file */
     unsigned unanswered;      /* looks since then */
     uint64_t again_ns;        /* parked, and it wants to come back: not before */
-    uint64_t parked_for;      /* the process that asked for it; 0: none */
     struct peer_slot *slot;   /* NULL: it asks nobody and is not asked */
     bool parked, refused;     /* refused: not tried again before it works */
 };
@@ -120,13 +119,23 @@ static void rests(struct program *program, uint64_t now) {
     program->parked = park_state_of(program->file->pid) == PARK_RUNS &&
                       park_process(program->file->pid, PARK_KNOWN, asker);
     program->refused = !program->parked;
-    program->parked_for = asker;
     tell_others(program, now);
     asked_no_more(program);
 }
 
+/* One that is on the card has asked for room first, and would run out of memory without. */
+static bool another_is_next(const struct program *program, uint64_t now) {
+    for (size_t i = 0; peer_file_look() && i < PEERS_SLOTS; i++) {
+        const struct peer_slot *slot = peer_file_slot(i);
+        if (slot != program->slot && now < atomic_load(&slot->turn_ns) && peer_file_lives(slot) &&
+            park_state_of(peer_file_pid(slot)) == PARK_RUNS)
+            return true;
+    }
+    return false;
+}
+
 static void wants_back(struct program *program, uint64_t now) {
-    if (now < program->again_ns || has_turn(program->parked_for, now))
+    if (now < program->again_ns || another_is_next(program, now))
         return;
     bool first = program->again_ns == 0;
     uint64_t pid = program->file->pid;
