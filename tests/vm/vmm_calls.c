@@ -207,8 +207,8 @@ static void place(CUdeviceptr at, CUdeviceptr inside) {
     CHECK(start == at && bytes == BIG_BYTES);
 }
 
-/* The pages of the block, and the one behind it, stay until they are wanted elsewhere. */
-enum { BLOCK_BYTES = 3 * PAGE_BYTES };
+/* The pages of the block stay until they are wanted elsewhere. */
+enum { BLOCK_BYTES = 2 * PAGE_BYTES };
 static void blocks(CUdeviceptr at) {
     OK(cuMemSetAccess(at, BIG_BYTES, &all_access, 1));
     EXPECT(.address = RANGE_BYTES, .held = 0);
