@@ -350,6 +350,10 @@ static bool card_has_room(uint64_t pid, enum park_how how) {
     return false;
 }
 
+bool wake_fits(uint64_t pid) {
+    return card_has_room(pid, PARK_QUIET);
+}
+
 static bool is_back(uint64_t pid) {
     const char *error = park_state_of(pid) == PARK_PARKED ? park_restore(pid) : NULL;
     if (error || (error = park_unlock(pid)))

@@ -15,6 +15,9 @@ enum park_how {
 bool park_process(uint64_t pid, enum park_how how, uint64_t asker);
 bool wake_process(uint64_t pid, enum park_how how);
 
+/* Of a parked program: whether the card has room for it. */
+bool wake_fits(uint64_t pid);
+
 /* Of a parked program: asks others for what it lacks to come back: what they have idle, then for
  * one of them to be parked. */
 void parked_ask(uint64_t pid);

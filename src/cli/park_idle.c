@@ -34,6 +34,7 @@ struct program {
     uint64_t asking;          /* as it was then, in the file */
     unsigned unanswered;      /* looks since then */
     uint64_t again_ns;        /* parked, and it wants to come back: not before */
+    uint64_t yields_ns;       /* since then it could, and leaves the room to another */
     struct peer_slot *slot;   /* NULL: it asks nobody and is not asked */
     bool parked, refused;     /* refused: not tried again before it works */
 };
@@ -134,8 +135,15 @@ static bool another_is_next(const struct program *program, uint64_t now) {
     return false;
 }
 
+/* For as long as the other may take to see that there is room. */
+static bool yields(struct program *program, uint64_t now) {
+    bool could = another_is_next(program, now) && wake_fits(program->file->pid);
+    program->yields_ns = could ? program->yields_ns ? program->yields_ns : now : 0;
+    return could && now - program->yields_ns < SECOND_NS;
+}
+
 static void wants_back(struct program *program, uint64_t now) {
-    if (now < program->again_ns || another_is_next(program, now))
+    if (now < program->again_ns || yields(program, now))
         return;
     bool first = program->again_ns == 0;
     uint64_t pid = program->file->pid;
@@ -147,6 +155,7 @@ static void wants_back(struct program *program, uint64_t now) {
     if (program->parked)
         parked_ask(pid);
     program->again_ns = program->parked ? now + AGAIN_NS : 0;
+    program->yields_ns = 0;
     program->since_ns = now;
 }
 

@@ -274,6 +274,23 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
     done
 }
 
+# Who asks looks again within a second at the latest, and would else find the room taken by one that had left for somebody else.
+@test "one that has left leaves the room to who asks on the card, for a second" {
+    local version=${versions##* } one two turn=$((8 + 824 + 792))
+    turns one "alloc a 2800MiB; fill a 7; synchronize; $(touches one.there); $(awaits one.go); alloc b 1MiB; verify a 7; $(touches one.did)"
+    await_file "$one" one.there
+    told "$one" 0
+    turns two "alloc b 2800MiB; free b; empty_cache; $(touches two.there); $(step two.end "test -e $BATS_TEST_TMPDIR/one.did")"
+    await_file "$two" two.there
+    python3 -c 'import struct, sys, time; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); f.write(struct.pack("<Q", time.monotonic_ns() + 60 * 10**9))' "$(peers_file)" $turn
+    touch "$BATS_TEST_TMPDIR/one.go"
+    sleep 0.6
+    [ ! -e "$BATS_TEST_TMPDIR/one.did" ]
+    await_file "$one" one.did
+    wait "$one"
+    wait "$two"
+}
+
 # plain NAME SCRIPT: a program that nobody parks but by hand; sets pid.
 plain() {
     echo "$2" >"$BATS_TEST_TMPDIR/$1"
