@@ -15,6 +15,7 @@ teardown() { touch "$BATS_TEST_TMPDIR/over"; }
 # padding, then its first card: which, idle bytes.
 peers_file() { echo "$XDG_STATE_HOME"/vramgc/peers2-*; }
 word() { od -An -t"u$2" -j "$1" -N "$2" "$(peers_file)" | tr -d ' '; }
+set_word() { python3 -c 'import struct, sys; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); f.write(struct.pack("<Q", int(sys.argv[3])))' "$(peers_file)" "$@"; }
 idle_told() { word 40 8; }
 
 # giver VERSION [SCRIPT]: the first program, which goes on in the background with 2 GiB of idle memory; sets pid.
@@ -254,19 +255,18 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
 @test "nobody takes memory while a program comes back, unless who brings it back is gone" {
     local version=${versions##* } waking=$((8 + 64 * 824)) mode pid key
     key=$(($$ << 32 | $(awk '{ print $22 }' "/proc/$$/stat")))
-    wakes() { python3 -c 'import struct, sys; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); f.write(struct.pack("<Q", int(sys.argv[3])))' "$(peers_file)" $waking "$1"; }
     for mode in flush compact; do
         rm -rf "$SIMGPU_CARD" "$BATS_TEST_TMPDIR"/*.{there,go,did,cleared} "$XDG_STATE_HOME"
         VRAMGC_MODE=$mode turns pid "alloc a 1MiB; $(touches it.there); $(awaits it.go); alloc b 100MiB; $(touches it.did); $(awaits more.go); alloc c 100MiB"
         await_file "$pid" it.there
-        wakes $key
+        set_word $waking $key
         touch "$BATS_TEST_TMPDIR/it.go"
         sleep 0.5
         touch "$BATS_TEST_TMPDIR/it.cleared"
-        wakes 0
+        set_word $waking 0
         await_file "$pid" it.did
         [ "$BATS_TEST_TMPDIR/it.did" -nt "$BATS_TEST_TMPDIR/it.cleared" ]
-        wakes $((key ^ 1)) # one who had this number before
+        set_word $waking $((key ^ 1)) # one who had this number before
         touch "$BATS_TEST_TMPDIR/more.go"
         [ "$(timeout 30 tail --pid="$pid" -f /dev/null; echo $?)" = 0 ] # not the minute that one who lives gets
         wait "$pid"
@@ -282,7 +282,7 @@ report() { build/vramgc report "$BATS_TEST_TMPDIR/$1.vramgc" | tr -s ' \n' ' '; 
     told "$one" 0
     turns two "alloc b 2800MiB; free b; empty_cache; $(touches two.there); $(step two.end "test -e $BATS_TEST_TMPDIR/one.did")"
     await_file "$two" two.there
-    python3 -c 'import struct, sys, time; f = open(sys.argv[1], "r+b"); f.seek(int(sys.argv[2])); f.write(struct.pack("<Q", time.monotonic_ns() + 60 * 10**9))' "$(peers_file)" $turn
+    set_word $turn "$(python3 -c 'import time; print(time.monotonic_ns() + 60 * 10**9)')"
     touch "$BATS_TEST_TMPDIR/one.go"
     sleep 0.6
     [ ! -e "$BATS_TEST_TMPDIR/one.did" ]
