@@ -33,17 +33,20 @@ ways() {
     sed -nE 's/^make (deb|wheel) && //; s/ *# undo: */|/p' "$top/README.md"
 }
 
-# A root of its own, with the release and a web UI in /root.
+# Who works there has this home, which every system has.
+home=/srv
+
+# A root of its own, with the release and a web UI in that home.
 bare() { # SUITE
     [ "$(id -u)" = 0 ] && unshare --mount --pid --fork true 2>/dev/null || skip "SKIPPED: no root of its own can be entered here"
     root=$work/root-$1
     cp -a "$top/build/roots/$1" "$root"
-    cp "$release"/* "$root/root"
-    mkdir -p "$root/root/build/packages"
-    cp "$release"/*.deb "$release"/*.whl "$root/root/build/packages"
-    mkdir "$root/root/device"
-    cp "$top/build/sim/driver/libcuda.so.1" "$top"/build/sim/rt13/libcudart.so.* "$top/build/hook/use" "$root/root/device"
-    script "$root/root/webui.sh" <<<'LD_LIBRARY_PATH=/root/device exec /root/device/use'
+    cp "$release"/* "$root$home"
+    mkdir -p "$root$home/build/packages"
+    cp "$release"/*.deb "$release"/*.whl "$root$home/build/packages"
+    mkdir "$root$home/device"
+    cp "$top/build/sim/driver/libcuda.so.1" "$top"/build/sim/rt13/libcudart.so.* "$top/build/hook/use" "$root$home/device"
+    script "$root$home/webui.sh" <<<"LD_LIBRARY_PATH=$home/device exec $home/device/use"
     # What this machine's network asks for.
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
     cp /etc/resolv.conf "$root/etc/"
@@ -52,10 +55,10 @@ bare() { # SUITE
 # in_root LINE: as its user would type it, with the web UI's environment active.
 in_root() {
     # shellcheck disable=SC2016
-    run unshare --mount --pid --fork sh -c 'mount -t proc proc "$1/proc" && exec chroot "$1" env -i HOME=/root TERM=dumb \
+    run unshare --mount --pid --fork sh -c 'mount -t proc proc "$1/proc" && exec chroot "$1" env -i HOME="$6" TERM=dumb \
         DEBIAN_FRONTEND=noninteractive SIMGPU_DATA_LIMIT=0 PIP_CERT="$3" http_proxy="$4" https_proxy="$5" \
-        PATH=/root/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -ec "cd; sudo() { \"\$@\"; }; $2"' \
-        - "$root" "$1" "${PIP_CERT-}" "${http_proxy-}" "${https_proxy-}" </dev/null
+        PATH="$6/venv/bin":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -ec "cd; sudo() { \"\$@\"; }; $2"' \
+        - "$root" "$1" "${PIP_CERT-}" "${http_proxy-}" "${https_proxy-}" "$home" </dev/null
 }
 
 fine() {
@@ -72,7 +75,7 @@ tells_and_goes() { # UNDO
     contains "$output" VERDICT
     contains "$output" 'took 3 MiB'
     fine "$1"
-    equal "$(find "$root/usr" "$root/root/venv" -name '*vramgc*' 2>/dev/null)" ''
+    equal "$(find "$root/usr" "$root$home/venv" -name '*vramgc*' 2>/dev/null)" ''
 }
 
 # suites: those of the named systems that are there; or a skip.
