@@ -374,14 +374,16 @@ static bool takes(const struct peer_slot *slot) {
 /* Calls that passed the gate before it was shut are over by then. */
 static bool nobody_takes(enum park_how how) {
     uint64_t end_ns = clock_ns() + LOCK_PATIENCE_MS * MILLISECOND_NS;
-    for (size_t i = 0; i < PEERS_SLOTS && peer_file_slot(i); i++)
-        for (; takes(peer_file_slot(i)); sleep_ns(MILLISECOND_NS))
-            if (clock_ns() >= end_ns) {
-                if (how != PARK_QUIET)
-                    complain("process %lu has been taking memory for 10 s: try again",
-                             peer_file_pid(peer_file_slot(i)));
-                return false;
-            }
+    const struct peer_slot *slot;
+    for (size_t i = 0; i < PEERS_SLOTS && (slot = peer_file_slot(i)); i++) {
+        while (takes(slot) && clock_ns() < end_ns)
+            sleep_ns(MILLISECOND_NS);
+        if (!takes(slot))
+            continue;
+        if (how != PARK_QUIET)
+            complain("process %lu has been taking memory for 10 s: try again", peer_file_pid(slot));
+        return false;
+    }
     return true;
 }
 

@@ -173,7 +173,7 @@ const char *prove_first_found(void) {
     enum proof_state state = made ? proof_look(&self.unproven).state : PROOF_NONE;
     return state == PROOF_PASSED   ? "the card passed its test: on, in mode compact"
            : state == PROOF_FAILED ? "the card failed its test: on, in mode flush"
-                                   : NULL;
+                                   : "on";
 }
 
 const char *prove_first(const struct options *options) {

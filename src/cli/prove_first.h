@@ -9,6 +9,5 @@
  * each has an answer, or nobody can tell. Static storage. */
 const char *prove_first(const struct options *options);
 
-/* The answer of the test that it has just made, for the terminal; NULL: none was made, or to no
- * end. */
+/* The words for a terminal: that vramgc is on, and what the test has found if one was made. */
 const char *prove_first_found(void);

@@ -339,9 +339,8 @@ static int not_started(void) {
 
 /* Else nothing would tell a person that it works. */
 static void say_on(const char *unproven) {
-    const char *found = prove_first_found();
     if (isatty(STDERR_FILENO) && !run.quiet && !run.no_summary && run.options.mode != MODE_OFF)
-        fprintf(stderr, "vramgc: %s%s%s; a report follows at the end\n", found ? found : "on",
+        fprintf(stderr, "vramgc: %s%s%s; a report follows at the end\n", prove_first_found(),
                 *unproven ? ", but " : "", unproven);
 }
 
