@@ -232,23 +232,26 @@ static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vra
     return bytes;
 }
 
-/* Where nothing was freed while much came that is the latest floor; else the latest rest, or less:
- * what was there then may have gone since, and from there on the floors of a load rise. */
+/* Where nothing was freed while much came that is the latest floor. Else the floors of a load rise,
+ * by an eighth of what came and went where it makes 4 bits of 32; work leaves about what it found.
+ * A rest, at or above the lowest of them, is where it began. */
 uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
                      const struct vramgc_refusal *refusal) {
+    enum { FREED_PART = 256, LOAD_PART = 16 }; /* growth_least_bytes; half of an eighth */
     const struct vramgc_floors *floors = &device->floors;
     uint64_t left[VRAMGC_MAX_JOBS];
     uint64_t jobs = left_by_jobs(record, device, refusal->time_ns, left);
     uint64_t rest = jobs ? left[jobs - 1] : 0, merged = max_u64(floors->merged, 1);
+    uint64_t least = merged * (device->total_bytes / FREED_PART / LOAD_PART);
     uint64_t at = min_u64(min_u64(floors->count, VRAMGC_MAX_FLOORS), refusal->turns / merged);
     if (!at--)
         return rest;
     uint64_t risen = minus_u64(refusal->allocated_bytes, floors->bytes[at]);
     if (risen / GROWERS_PIECES >= max_u64(refusal->request_bytes, 1))
         return floors->bytes[at];
-    while (at && floors->bytes[at] != rest && floors->bytes[at - 1] < floors->bytes[at])
+    while (at && floors->bytes[at] != rest && floors->bytes[at - 1] + least < floors->bytes[at])
         at--;
-    return min_u64(rest, floors->bytes[at]);
+    return at ? floors->bytes[at] : min_u64(rest, floors->bytes[at]);
 }
 
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
