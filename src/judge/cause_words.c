@@ -17,9 +17,9 @@
  * same figure there. */
 struct parts {
     size_t count, code, process; /* the last two: which part is that, the largest process */
-    const char *names[VRAMGC_MAX_NEIGHBOURS + 7];
-    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 7];
-    struct figure figures[VRAMGC_MAX_NEIGHBOURS + 7];
+    const char *names[VRAMGC_MAX_NEIGHBOURS + 8];
+    uint64_t bytes[VRAMGC_MAX_NEIGHBOURS + 8];
+    struct figure figures[VRAMGC_MAX_NEIGHBOURS + 8];
 };
 
 static void part_add(struct parts *parts, const char *name, uint64_t bytes) {
@@ -36,12 +36,15 @@ static void add_processes(struct parts *parts, const struct oom *oom) {
 }
 
 /* The driver's own part is known only where processes are told one by one. The free part stands in
- * the verdict, too. */
+ * the verdict, too, and may the idle one. */
 static struct parts parts_of(const struct oom *oom) {
     const struct oom_sum *sum = &oom->sum;
     struct parts parts = {0};
     part_add(&parts, "live", sum->live_bytes);
-    part_add(&parts, "idle", sum->idle_bytes);
+    uint64_t whole = oom_tells_idle(oom) ? oom->refusal->idle_bytes : sum->idle_bytes;
+    part_add(&parts, "idle", min_u64(whole, sum->idle_bytes));
+    if (sum->idle_bytes > whole)
+        part_add(&parts, "idle in pieces", sum->idle_bytes - whole);
     if (sum->step_bytes)
         part_add(&parts, "kept for a model's step", sum->step_bytes);
     parts.code = parts.count;

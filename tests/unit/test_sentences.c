@@ -209,6 +209,21 @@ static void who_had_most_is_told(void **state) {
         expect(&mosts[i], verdict_in(mosts[i].facts).most);
 }
 
+/* What was idle is one figure in the verdict and in the sum. */
+static const struct row sums[] = {
+    {"full live=7700 idle=120",
+     "live 7.5 GiB + idle 120 MiB + idle in pieces 80.0 MiB + others and driver 192 MiB + free 100 "
+     "MiB = 8.0 GiB"},
+    {"full live=7700 idle=20",
+     "live 7.5 GiB + idle 200 MiB + others and driver 192 MiB + free 100 MiB = 8.0 GiB"},
+};
+
+static void who_had_the_card_adds_up(void **state) {
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(sums); i++)
+        expect(&sums[i], verdict_in(sums[i].facts).sum);
+}
+
 static void each_case_is_explained(void **state) {
     (void)state;
     for (size_t i = 0; i < ARRAY_LENGTH(whys); i++)
@@ -286,7 +301,7 @@ int main(void) {
         cmocka_unit_test(each_case_has_its_advice),  cmocka_unit_test(the_rest_is_noted),
         cmocka_unit_test(no_row_is_never_reached),   cmocka_unit_test(each_verdict_is_there),
         cmocka_unit_test(no_word_is_left_open),      cmocka_unit_test(each_case_is_told),
-        cmocka_unit_test(who_had_most_is_told),
+        cmocka_unit_test(who_had_most_is_told),      cmocka_unit_test(who_had_the_card_adds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
