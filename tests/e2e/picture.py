@@ -14,17 +14,17 @@ BEGIN = "state.view.samples.time_ns[state.view.samples.held_bytes.findIndex(b =>
 SPAN = f"state.view.end - {BEGIN}"
 
 # What the timeline looks like in half of the picture; both are drawn as high as the card and as long as the longer run, and the lanes are
-# left out.
+# left out, as is what was refused without an error: PyTorch then takes another way.
 CHART = """(() => { const view = state.view, box = byId("chart");
     box.style.width = "462px";
     view.from = BEGIN;
     view.until = view.from + LONGEST;
-    const errors = view.process.refusals.filter(r => r.reported && !r.granted && !r.went_on).length;
+    view.refusals = new Map([...view.refusals].filter(([, r]) => r.reported && !r.granted && !r.went_on));
     Object.assign(view, {read: 0, bands: [], events: [], ending: null, top: 1.2 * view.total});
     drawChart(box, view, pick, zoom);
     const s = view.samples, most = Math.max(...s.held_bytes), last = s.time_ns.findLastIndex((ns, i) => ns <= view.end && s.allocated_bytes[i] > GIB);
     const unused = bytes(s.held_bytes[last] - s.allocated_bytes[last], 2);
-    const says = "held: " + bytes(most, 2) + " at most; " + unused + " of it unused at the end; " + (errors ? "out of memory " + errors + "x" : "no error");
+    const says = (view.refusals.size ? "Out of memory." : "No error.") + " Held: " + bytes(most, 2) + " at most, " + unused + " idle at the end";
     return [box.innerHTML, says, byId("legend").innerHTML, document.querySelector("style").textContent]; })()"""
 
 
