@@ -74,51 +74,14 @@ static const struct row whats[] = {
      "Host memory grows: +100 MiB a job, 29 jobs. It is page-locked. " FINE},
 };
 
-static const struct row words[] = {
-    {"", "ok"},
-    {"full", "full"},
-    {"fragmented", "fragmentation"},
-    {"rounded", "full"},
-    {"driver", "driver"},
-    {"limit", "limit"},
-    {"host", "host_memory"},
-    {"unknown", "full"},
-    {"fragmented hook=cudaMallocAsync", "pool"},
-    {"full live=6000 kept=900", "private_pool"},
-    {"full grows=100", "growth"},
-    {"full process=python:3000 held=4000", "other_process"},
-    {"full other=6000", "other_code"},
-    {"full request=9000", "too_large"},
-    {"full request=9000 limited=9000", "limit"},
-    {"full limited=700", "limit"},
-    {"full reported=went-on", "ok"},
-    {"full granted", "full"},
-    {"grows=100", "grows"},
-    {"host-grows=100", "grows"},
-    {"live-peak=4000", "idle"},
-    {"no-cache", "unknown"},
-    {"killed=KILL", "crashed"},
-    {"killed=SEGV", "crashed"},
-    {"killed=SEGV stopped", "ok"},
-    {"full pile=20", "growth"},
-    {"full pile=20 jobs=500:600", "full"},
-    {"full request=390 load=load_model:7800", "full"},
-    {"full request=390 load=offload_model:7800", "growth"},
-    {"fragmented pile=20", "fragmentation"},
-    {"fragmented grows=100", "growth"},
-    {"fragmented kept=900", "private_pool"},
-    {"fragmented kept=900 mode=compact", "fragmentation"},
-    {"fragmented kept=900 mode=compact graphs", "private_pool"},
-    {"fragmented request=102 kept=2", "fragmentation"},
-    {"rounded limited=700", "limit"},
-    {"rounded request=9000", "too_large"},
-    {"host request=9000", "host_memory"},
-};
-
 static const struct row todos[] = {
     {"full reported=went-on",
      "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
     {"fragmented reported=went-on unproven",
+     "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
+    {"rounded segments reported=went-on",
+     "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
+    {"fragmented reported=went-on full reported=went-on unproven",
      "Nothing has to be done. A smaller image or batch leaves room for faster ways."},
     {"full reported=no phase=denoise",
      "Other code than PyTorch's cache asked for it, in sample (sampling.py:12)."},
@@ -145,6 +108,9 @@ static const struct row todos[] = {
     {"fragmented hook=cudaMallocAsync asked=flush",
      "Run with --mode compact --async pages: a pool of vramgc, which keeps only what is live."},
     {"fragmented hook=cudaMallocAsync unproven",
+     "Run `vramgc prove`, a minute: then memory lies only behind live tensors. Until then `vramgc "
+     "run --lowvram` has the pool give back at once what it can; no model is moved to RAM."},
+    {"fragmented hook=cudaMallocAsync unproven driver-pool",
      "Run `vramgc prove`, a minute: then memory lies only behind live tensors. Until then `vramgc "
      "run --lowvram` has the pool give back at once what it can; no model is moved to RAM."},
     {"full live=6000 kept=900 graphs", LESS},
@@ -189,6 +155,10 @@ static const struct row todos[] = {
     {"live-peak=4000 graphs", ""},
     {"live-peak=4000", "Use `vramgc run --lowvram` if other programs need it: idle memory goes "
                        "back at once; no model is moved to RAM."},
+    {"live-peak=4000 asked=flush", "Use `vramgc run --lowvram` if other programs need it: idle "
+                                   "memory goes back at once; no model is moved to RAM."},
+    {"live-peak=4000 unproven", "Use `vramgc run --lowvram` if other programs need it: idle memory "
+                                "goes back at once; no model is moved to RAM."},
     {"live-peak=4000 lowvram=1", ""},
     {"live-peak=4000 mode=observe",
      "Run without --mode observe: vramgc then gives idle memory back."},
@@ -273,6 +243,11 @@ static const struct row todos[] = {
      "run without --mode observe and --alloc-conf keep: vramgc then puts expandable segments in "
      "its "
      "place."},
+    {"live-peak=4000 conf=max_split_size_mb:128",
+     "Use `vramgc run --lowvram` if other programs need it: idle memory goes back at once; no "
+     "model is moved to RAM."},
+    {"live-now=4000 used-now=7900 used-peak=7900 conf=max_split_size_mb:128 mode=observe",
+     "Run with --lowvram, and without --mode observe: vramgc then gives idle memory back at once."},
     {"live-peak=4000 conf=max_split_size_mb:128 conf-of-environment mode=observe",
      "Take max_split_size_mb out of PYTORCH_ALLOC_CONF, which the environment has (webui-user.sh); "
      "or "
@@ -298,6 +273,7 @@ static const struct row todos[] = {
     {"full hook=cudaGetErrorString free=60 idle=200",
      "Use `vramgc run --lowvram`, or --headroom 512MiB: 200 MiB of idle memory would have been "
      "free for it."},
+    {"full hook=cudaGetErrorString free=60 idle=200 lowvram=1", SMALLER},
     {"full states=1000",
      "Train a LoRA instead of all weights in sample (sampling.py:12), or choose an optimizer with "
      "small states: AdamW8bit (bitsandbytes) or Adafactor. With foreach=False a step needs less."},
@@ -439,12 +415,18 @@ static const struct row todos[] = {
     {"full mode=compact spill=1GiB spilled=100", SMALLER},
     {"full mode=compact reported=no",
      "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
+    {"full unproven reported=no",
+     "Other code than PyTorch's cache asked for it: --backtrace 8 tells who."},
     {"rounded mode=compact", "Make the image or the batch a little smaller. --spill 2350MiB would "
                              "let this request go on, slowly; the next may need more."},
     {"full unproven spill=4GiB", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill "
                                          "2350MiB may let this request go on, slowly."},
     {"full unproven", SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 2350MiB may "
                               "let this request go on, slowly."},
+    {"full unproven phase=move", "A model was being loaded: keep fewer on the card (diffusers: "
+                                 "enable_model_cpu_offload()), or take a smaller one (fp8, GGUF)."},
+    {"full unproven jobs=500:600",
+     "Unload the models that earlier jobs used, or find what else they left."},
     {"rounded unproven", "Make the image or the batch a little smaller."},
     {"full whatif=8000",
      SMALLER " With expandable_segments:True this request would have fitted, 192 MiB to spare."},
@@ -472,6 +454,8 @@ static const struct row todos[] = {
     {"grows=100", KEPT},
     {"host-grows=100", "Do you keep results or previews in a list? Write them to disk. Is a model "
                        "loaded anew for each job? Delete the one before."},
+    {"host-grows=100 many-graphs", "Do you keep results or previews in a list? Write them to disk. "
+                                   "Is a model loaded anew for each job? Delete the one before."},
     {"job-grows=36", "Do you keep results in a list? Write each to disk as it comes."},
     {"host-grows=100:pinned",
      "Lock less RAM (DataLoader: pin_memory=False), or find what keeps it."},

@@ -12,6 +12,47 @@
 
 #include <string.h>
 
+static const struct row words[] = {
+    {"", "ok"},
+    {"full", "full"},
+    {"fragmented", "fragmentation"},
+    {"rounded", "full"},
+    {"driver", "driver"},
+    {"limit", "limit"},
+    {"host", "host_memory"},
+    {"unknown", "full"},
+    {"fragmented hook=cudaMallocAsync", "pool"},
+    {"full live=6000 kept=900", "private_pool"},
+    {"full grows=100", "growth"},
+    {"full process=python:3000 held=4000", "other_process"},
+    {"full other=6000", "other_code"},
+    {"full request=9000", "too_large"},
+    {"full request=9000 limited=9000", "limit"},
+    {"full limited=700", "limit"},
+    {"full reported=went-on", "ok"},
+    {"full granted", "full"},
+    {"grows=100", "grows"},
+    {"host-grows=100", "grows"},
+    {"live-peak=4000", "idle"},
+    {"no-cache", "unknown"},
+    {"killed=KILL", "crashed"},
+    {"killed=SEGV", "crashed"},
+    {"killed=SEGV stopped", "ok"},
+    {"full pile=20", "growth"},
+    {"full pile=20 jobs=500:600", "full"},
+    {"full request=390 load=load_model:7800", "full"},
+    {"full request=390 load=offload_model:7800", "growth"},
+    {"fragmented pile=20", "fragmentation"},
+    {"fragmented grows=100", "growth"},
+    {"fragmented kept=900", "private_pool"},
+    {"fragmented kept=900 mode=compact", "fragmentation"},
+    {"fragmented kept=900 mode=compact graphs", "private_pool"},
+    {"fragmented request=102 kept=2", "fragmentation"},
+    {"rounded limited=700", "limit"},
+    {"rounded request=9000", "too_large"},
+    {"host request=9000", "host_memory"},
+};
+
 static const struct row notes[] = {
     {"full", ""},
     {"full kept=900 graphs live=6000", ""},
@@ -43,6 +84,7 @@ static const struct row notes[] = {
     {"live-now=7000 mode=observe", ""},
     {"live-now=4000 mode=observe",
      "3.8 GiB stayed idle now. Without --mode observe, and with --lowvram, it goes back at once."},
+    {"live-now=4000 mode=observe graphs", ""},
     {"live-now=4000 used-peak=4000 held-peak=4000 live-peak=4000",
      "3.8 GiB stayed idle now. The card was never over 80 % full, so vramgc left it alone. With "
      "--lowvram idle memory goes back at once."},
@@ -54,6 +96,9 @@ static const struct row notes[] = {
      "3.8 GiB stayed idle now. More than 80 % of the card were in use: vramgc gives such memory "
      "back after a second, or some more where the program takes as much again (VRAMGC_COOLDOWN); "
      "with --lowvram at once."},
+    {"used-now=7900 used-peak=7900", ""},
+    {"live-now=4000 used-now=7900 used-peak=7900 lowvram=1", ""},
+    {"live-now=4000 used-now=7900 used-peak=7900 graphs", ""},
     {"live-now=4000 used-peak=7900 graphs", ""},
     {"live-now=4000 used-peak=7900 driver-pool",
      "3.8 GiB stayed idle now. The card was then not over 80 % full, so vramgc left it alone. With "
@@ -93,6 +138,7 @@ static const struct row notes[] = {
      "Mode compact with --lowvram would have needed 4.0 GiB at most where PyTorch held 5.9 GiB; "
      "`vramgc prove` tests for a minute whether this card can, and turns it on."},
     {"full unproven live-peak=4000 graphs", ""},
+    {"unproven", ""},
     {"unproven live-peak=4000",
      "Mode compact would have needed 3.9 GiB at most where PyTorch held 7.7 GiB; `vramgc prove` "
      "tests for a minute whether this card can, and turns it on."},
@@ -135,6 +181,7 @@ static const struct row notes[] = {
     {"moves=4:4000:varied", ""},
     {"moves=4:4000:stay", ""},
     {"moves=4:400", ""},
+    {"full moves=4:4000", ""},
     {"got=300", "The program lacked memory, and got 300 MiB from a program (77) in 0 ns."},
     {"full got=2000", "The program lacked memory, and got 2.0 GiB from a program (77) in 0 ns."},
     {"short=1000 used-peak=7900",

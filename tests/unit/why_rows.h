@@ -165,6 +165,8 @@ static const struct row whys[] = {
      "load_model (sampling.py:12) had put 6.6 GiB on the card and was not done."},
     {"full held=7000 live=6900 process=a:400:child process=b:300:child",
      "2 processes that this program started hold 700 MiB of the card (the largest: a, pid 701)."},
+    {"full held=4000 live=4000 process=x:3000 process=a:400:child process=b:300:child",
+     "Another process holds 2.9 GiB of the card (x, pid 701)."},
     {"full held=5000 live=4900 process=a:900 process=b:800 process=c:800",
      "Other processes hold 2.4 GiB of the card (the largest: a, pid 701)."},
     {"full request=400 row=9",
