@@ -487,7 +487,7 @@ void case_make(struct program *program, const char *words) {
     add_setting(program, "lowvram", "0");
     add_setting(program, "spill", "0");
     add_setting(program, "backtrace", "0");
-    text_copy(copy, sizeof copy, words);
+    text_copy(copy, min_u64(sizeof copy, strcspn(words, "&") + 1), words);
     for (char *word; (word = strsep(&rest, " "));) {
         char *value = strchr(word, '=');
         if (value)

@@ -1,6 +1,7 @@
 /* case.h: what the library would have written, from a line of words: "full request=600 phase=VAE".
  * A word without a figure is the first of its kind; sizes are in MiB, and what is not named is as
- * in a program that holds 7,900 MiB of a card of 8,192 for as many of tensors. */
+ * in a program that holds 7,900 MiB of a card of 8,192 for as many of tensors. What follows a & is
+ * of another process. */
 #ifndef CASE_H
 #define CASE_H
 

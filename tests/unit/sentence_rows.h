@@ -59,6 +59,7 @@ static const struct row whats[] = {
     {"no-cache others-held=6000 library=libc10_cuda.so",
      "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB at "
      "most, was a request of its own to the driver."},
+    {"& no-cache others-held=6000 library=libc10_cuda.so", FINE},
     {"no-cache reserved-peak=100", "No allocation failed."},
     {"killed=SEGV live-peak=4000",
      "CRASHED at 1:40.000: SIGSEGV. No allocation had failed: 7.7 GiB "

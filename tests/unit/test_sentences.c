@@ -222,11 +222,16 @@ static bool is_reached(const struct when *when) {
 }
 
 static struct verdict verdict_in(const char *facts) {
-    struct program program;
-    struct stats_file *record = &program.record;
-    case_make(&program, facts);
-    struct verdict verdict = verdict_of(&record, 1);
-    case_free(&program);
+    struct program programs[2];
+    struct stats_file *records[] = {&programs[0].record, &programs[1].record};
+    const char *other = strchr(facts, '&');
+    case_make(&programs[0], facts);
+    if (other)
+        case_make(&programs[1], other + 1);
+    struct verdict verdict = verdict_of(records, other ? 2 : 1);
+    case_free(&programs[0]);
+    if (other)
+        case_free(&programs[1]);
     return verdict;
 }
 
