@@ -72,6 +72,8 @@ static const struct row notes[] = {
     {"full live=6000", ""},
     {"full live-peak=4000 driver-pool",
      "The driver's pool keeps much idle memory; one of vramgc (--async pages) does not."},
+    {"& held-peak=4000 live-peak=1000 driver-pool",
+     "The driver's pool keeps much idle memory; one of vramgc (--async pages) does not."},
     {"fragmented hook=cudaMallocAsync live-peak=4000 driver-pool", ""},
     {"full live-peak=4000", HELD},
     {"full live-peak=4000 graphs", ""},
