@@ -1,5 +1,6 @@
-/* sentence_rows.h: what holds, in the words of case.h, and what a report then says: by and by every
- * row of judge/sentences.def. A sentence is written out here, not taken from there. */
+/* sentence_rows.h: what holds, in the words of case.h, and what a report then says is to be done,
+ * by and by every row DO of judge/sentences.def. A sentence is written out here, not taken from
+ * there. */
 #ifndef SENTENCE_ROWS_H
 #define SENTENCE_ROWS_H
 
@@ -24,56 +25,8 @@ struct row {
     "not train under torch.inference_mode(), or torch.no_grad()."
 #define GRADIENTS                                                                                  \
     RECORDS " To train, detach() the results that you keep, or use gradient checkpointing."
-#define HELD                                                                                       \
-    "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
-    "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
-#define MOVED                                                                                      \
-    "In each of 3 jobs the program moved models to the card and back to RAM, without need: with "  \
-    "all of them there 6.8 GiB would have been live."
-#define FINE                                                                                       \
-    "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of tensors, hardly more than "     \
-    "needed."
-#define OPTIMIZER                                                                                  \
-    "The optimizer that sample (sampling.py:12) calls was making tensors as large as the weights " \
-    "that are trained: AdamW two of each at the first step, which stay, and one more at every "    \
-    "step."
 #define SEARCH    "full request=900 phase=train.step full request=600 phase=train.step"
-#define IDLE_SAID "PyTorch kept much idle memory: 7.7 GiB for 3.9 GiB of tensors."
 #define ELSEWHERE "CUDA_DEVICE_ORDER=PCI_BUS_ID and CUDA_VISIBLE_DEVICES=1"
-#define WARNING   "PyTorch's warning \"mapping failed with OOM\" "
-
-static const struct row whats[] = {
-    {"live-peak=7900 spilled=800", "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of "
-                                   "tensors, up to 800 MiB of which "
-                                   "lay in RAM, for the card had no room."},
-    {"", FINE},
-    {"live-peak=4000", "No allocation failed: 7.7 GiB held at the peak for 3.9 GiB of tensors."},
-    {"two-cards live-peak=4000",
-     "No allocation failed: 7.7 GiB held at the peak on GPU 0 for 3.9 GiB of tensors."},
-    {"others-held=2000",
-     "No allocation failed: 7.7 GiB held at the peak; PyTorch held up to 7.7 GiB "
-     "for 7.7 GiB of live memory, other libraries up to 2.0 GiB."},
-    {"no-cache", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator."},
-    {"no-cache stopped", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator: "
-                         "it was stopped, perhaps before it took any."},
-    {"no-cache others-held=6000 library=libc10_cuda.so",
-     "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB at "
-     "most, was a request of its own to the driver."},
-    {"& no-cache others-held=6000 library=libc10_cuda.so", FINE},
-    {"no-cache reserved-peak=100", "No allocation failed."},
-    {"killed=SEGV live-peak=4000",
-     "CRASHED at 1:40.000: SIGSEGV. No allocation had failed: 7.7 GiB "
-     "held at the peak for 3.9 GiB of tensors."},
-    {"grows=100", "Memory grows: +2.8 GiB, to 4.8 GiB. " FINE},
-    {"job-grows=36", "Host memory grows: +36.0 MiB a round of work on the card, 58 rounds. " FINE},
-    {"job-grows=36:load", FINE},
-    {"job-grows=1", FINE},
-    {"job-grows=36 jobs=500:0", "Host memory grows: +36.0 MiB a round of work on the card, 58 "
-                                "rounds. " FINE},
-    {"job-grows=36 moves=9:100", FINE},
-    {"host-grows=100:pinned",
-     "Host memory grows: +100 MiB a job, 29 jobs. It is page-locked. " FINE},
-};
 
 static const struct row todos[] = {
     {"full reported=went-on",
@@ -183,6 +136,45 @@ static const struct row todos[] = {
     {"full jobs=500:600", "Unload the models that earlier jobs used, or find what else they left."},
     {"rounded jobs=500:600 segments",
      "Unload the models that earlier jobs used, or find what else they left."},
+    {"rounded request=90 jobs=500:600 lora", LORA},
+    {"rounded request=90 held=7000 live=6900 process=a:900 states=1000",
+     "Train a LoRA instead of all weights in sample (sampling.py:12), or choose an optimizer with "
+     "small states: AdamW8bit (bitsandbytes) or Adafactor. With foreach=False a step needs less."},
+    {"rounded request=90 held=7000 live=6900 process=a:900 load=load_model:6800 jobs=2000:2000",
+     "Unload the 5.8 GiB that were loaded before. A script deletes them (del) before it loads the "
+     "next; gc.collect() then may free what refers to itself."},
+    {"rounded request=90 load=DiffusionPipeline.to:6800 phase=move weights=7000 live=7000 "
+     "other=900",
+     "pipe.to(\"cuda\") puts all models on the card at once: leave it out where "
+     "enable_model_cpu_offload() is called, which moves each when it is wanted. Or take smaller "
+     "ones (fp8, GGUF)."},
+    {"full rounded request=90 failed=2000:threads:same",
+     "Have decode (vae.py:12) called by one thread at a time: with a lock around it, or one worker "
+     "of the queue (Gradio: concurrency_limit=1). Is it so already? Then an error that is stored "
+     "keeps its tensors."},
+    {"full rounded request=90 failed=2000",
+     "The error keeps the tensors of decode (vae.py:12): make image or batch smaller, or try again "
+     "behind `except`, not in it."},
+    {"full request=80 rounded request=90 failed=2000:same",
+     "Make image or batch smaller, offload models (diffusers: enable_model_cpu_offload()): the "
+     "second try asked for as much as the first."},
+    {"rounded request=90 stale=1200:decode",
+     "Is that work over? Then find what keeps the tensors of decode (vae.py:12): an error that is "
+     "stored keeps those of all functions that it came through."},
+    {"rounded request=3000 free=3010 held=5000 live=4900 pile=42:together",
+     "Move each of the 42 to RAM (.cpu()) as it comes, and join them there. Or make image or batch "
+     "smaller."},
+    {"rounded request=90 row=9",
+     "Have sample (sampling.py:12) move each to RAM (.cpu()) as it comes, or work in RAM "
+     "altogether. Or put less on the card before."},
+    {"rounded request=2100 free=2110 held=5000 live=4900 phase=Attention.forward",
+     "Have Attention.forward (sampling.py:12) use a fast kernel (xformers, flash, or PyTorch's "
+     "own: half precision, and no mask), or work in slices (diffusers: "
+     "enable_attention_slicing()). Else make image or batch smaller."},
+    {"full request=9000 phase=Attention.forward",
+     "Have Attention.forward (sampling.py:12) use a fast kernel (xformers, flash, or PyTorch's "
+     "own: half precision, and no mask), or work in slices (diffusers: "
+     "enable_attention_slicing()). Else make image or batch smaller."},
     {"full request=390 load=load_model:7800 mode=compact",
      "A model was being loaded: keep fewer on the card (diffusers: enable_model_cpu_offload()), or "
      "take a smaller one (fp8, GGUF)."},
@@ -439,6 +431,14 @@ static const struct row todos[] = {
     {"full card=2000",
      SMALLER " GPU 1 has 2.0 GiB free, not enough for all: some of the models may "
              "lie there."},
+    {"rounded card=2000", "Make the image or the batch a little smaller. GPU 1 has 2.0 GiB free, "
+                          "not enough for all: some of the models may lie there."},
+    {"full process=python:3000 held=4000 live=4000 card=2000",
+     "Stop it, or have it give its memory back. GPU 1 has 2.0 GiB free, not enough for all: some "
+     "of the models may lie there."},
+    {"full other=6000 live=1900 card=2000",
+     "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it less. GPU 1 has "
+     "2.0 GiB free, not enough for all: some of the models may lie there."},
     {"fragmented card=20000", "Set PYTORCH_ALLOC_CONF=expandable_segments:True, or use `vramgc run "
                               "--lowvram`, which moves no model to RAM."},
     {"full card=20000 reported=went-on",
@@ -446,6 +446,14 @@ static const struct row todos[] = {
     {"full process=python:3000 held=4000 card=20000",
      "Stop it, or have it give its memory back. Or use GPU 1, which has 19.5 GiB free: " ELSEWHERE
      "."},
+    {"rounded card=20000", "Make the image or the batch a little smaller. Or use GPU 1, which has "
+                           "19.5 GiB free: " ELSEWHERE "."},
+    {"full other=6000 live=1900 card=20000",
+     "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it less. Or use GPU "
+     "1, which has 19.5 GiB free: " ELSEWHERE "."},
+    {"full request=9000 card=20000",
+     "Make image or batch smaller; tile the VAE; use attention in slices (SDPA, xformers). Or use "
+     "GPU 1, which has 19.5 GiB free: " ELSEWHERE "."},
     {"full fragmented unproven full",
      SMALLER " Or run `vramgc prove`, a minute: if it passes, --spill 2350MiB may let these "
              "requests go on, slowly. Against fragmentation `vramgc prove` is the remedy."},
@@ -466,15 +474,6 @@ static const struct row todos[] = {
      KEPT " Do you keep results or previews in a list? Write them to disk. Is a model loaded anew "
           "for each job? Delete the one before."},
     {"killed=KILL", ""},
-};
-
-/* The peak is 7.7 GiB. A program that is ended while it takes more has had no look at that. */
-static const struct row mosts[] = {
-    {"owner=7800", "7.6 GiB of 7.6 GiB live at the peak: sample (k/sampling.py:12)"},
-    {"full stale=1200:decode", "1.2 GiB of 7.7 GiB live then: decode (k/vae.py:12); 1.2 GiB of it "
-                               "more than after the first job"},
-    {"full stale=1200:asker", "1.2 GiB of 7.7 GiB live then: asker (k/vae.py:12)"},
-    {"owner=6000", "5.9 GiB of 5.9 GiB live near the peak: sample (k/sampling.py:12)"},
 };
 
 #endif

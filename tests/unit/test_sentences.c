@@ -12,6 +12,50 @@
 
 #include <string.h>
 
+#define HELD                                                                                       \
+    "Up to 7.7 GiB were held for 3.9 GiB of tensors: below 80 % of the card (VRAMGC_THRESHOLD) "   \
+    "vramgc leaves idle memory alone; `vramgc run --lowvram` does not, and moves no model to RAM."
+#define MOVED                                                                                      \
+    "In each of 3 jobs the program moved models to the card and back to RAM, without need: with "  \
+    "all of them there 6.8 GiB would have been live."
+#define FINE                                                                                       \
+    "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of tensors, hardly more than "     \
+    "needed."
+#define WARNING "PyTorch's warning \"mapping failed with OOM\" "
+
+static const struct row whats[] = {
+    {"live-peak=7900 spilled=800", "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of "
+                                   "tensors, up to 800 MiB of which "
+                                   "lay in RAM, for the card had no room."},
+    {"", FINE},
+    {"live-peak=4000", "No allocation failed: 7.7 GiB held at the peak for 3.9 GiB of tensors."},
+    {"two-cards live-peak=4000",
+     "No allocation failed: 7.7 GiB held at the peak on GPU 0 for 3.9 GiB of tensors."},
+    {"others-held=2000",
+     "No allocation failed: 7.7 GiB held at the peak; PyTorch held up to 7.7 GiB "
+     "for 7.7 GiB of live memory, other libraries up to 2.0 GiB."},
+    {"no-cache", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator."},
+    {"no-cache stopped", "The program used CUDA, but vramgc saw no memory of PyTorch's allocator: "
+                         "it was stopped, perhaps before it took any."},
+    {"no-cache others-held=6000 library=libc10_cuda.so",
+     "PyTorch's cache is off (PYTORCH_NO_CUDA_MEMORY_CACHING): each of its tensors, 5.9 GiB at "
+     "most, was a request of its own to the driver."},
+    {"& no-cache others-held=6000 library=libc10_cuda.so", FINE},
+    {"no-cache reserved-peak=100", "No allocation failed."},
+    {"killed=SEGV live-peak=4000",
+     "CRASHED at 1:40.000: SIGSEGV. No allocation had failed: 7.7 GiB "
+     "held at the peak for 3.9 GiB of tensors."},
+    {"grows=100", "Memory grows: +2.8 GiB, to 4.8 GiB. " FINE},
+    {"job-grows=36", "Host memory grows: +36.0 MiB a round of work on the card, 58 rounds. " FINE},
+    {"job-grows=36:load", FINE},
+    {"job-grows=1", FINE},
+    {"job-grows=36 jobs=500:0", "Host memory grows: +36.0 MiB a round of work on the card, 58 "
+                                "rounds. " FINE},
+    {"job-grows=36 moves=9:100", FINE},
+    {"host-grows=100:pinned",
+     "Host memory grows: +100 MiB a job, 29 jobs. It is page-locked. " FINE},
+};
+
 static const struct row words[] = {
     {"", "ok"},
     {"full", "full"},
@@ -22,12 +66,15 @@ static const struct row words[] = {
     {"host", "host_memory"},
     {"unknown", "full"},
     {"fragmented hook=cudaMallocAsync", "pool"},
+    {"full hook=cudaMallocAsync", "full"},
     {"full live=6000 kept=900", "private_pool"},
     {"full grows=100", "growth"},
     {"full process=python:3000 held=4000", "other_process"},
     {"full other=6000", "other_code"},
+    {"full request=390 other=4000 live=3800 load=load_model:3700 weights=3900", "other_code"},
     {"full request=9000", "too_large"},
     {"full request=9000 limited=9000", "limit"},
+    {"full request=390 load=load_model:7800 limited=700", "limit"},
     {"full limited=700", "limit"},
     {"full reported=went-on", "ok"},
     {"full granted", "full"},
@@ -195,6 +242,15 @@ static const struct row notes[] = {
     {"short=100 used-peak=7900", ""},
     {"short=1000 used-peak=7900 full grows=100", ""},
     {"short=1000 used-peak=7900 full request=390 load=load_model:7800", ""},
+};
+
+/* The peak is 7.7 GiB. A program that is ended while it takes more has had no look at that. */
+static const struct row mosts[] = {
+    {"owner=7800", "7.6 GiB of 7.6 GiB live at the peak: sample (k/sampling.py:12)"},
+    {"full stale=1200:decode", "1.2 GiB of 7.7 GiB live then: decode (k/vae.py:12); 1.2 GiB of it "
+                               "more than after the first job"},
+    {"full stale=1200:asker", "1.2 GiB of 7.7 GiB live then: asker (k/vae.py:12)"},
+    {"owner=6000", "5.9 GiB of 5.9 GiB live near the peak: sample (k/sampling.py:12)"},
 };
 
 /* Rows that a case came to; a row is its condition. */

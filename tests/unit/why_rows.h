@@ -5,6 +5,11 @@
 
 #include "sentence_rows.h"
 
+#define OPTIMIZER                                                                                  \
+    "The optimizer that sample (sampling.py:12) calls was making tensors as large as the weights " \
+    "that are trained: AdamW two of each at the first step, which stay, and one more at every "    \
+    "step."
+#define IDLE_SAID "PyTorch kept much idle memory: 7.7 GiB for 3.9 GiB of tensors."
 #define STILL_ONE                                                                                  \
     "The card is full: 500 MiB more were needed. Earlier jobs (1) fitted: is this one larger, or " \
     "do several work at once?"
@@ -106,6 +111,32 @@ static const struct row whys[] = {
     {"rounded", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did not fit."},
     {"rounded jobs=500:600", "The card is full: the last of PyTorch's steps of 12 or 20 MiB did "
                              "not fit. 1.2 GiB more stay live than after the first job."},
+    {"rounded request=90 held=7000 live=6900 process=a:900 states=1000", OPTIMIZER},
+    {"rounded request=90 held=7000 live=6900 process=a:900 load=load_model:6800 weights=7000",
+     "load_model (sampling.py:12) had put 6.6 GiB on the card and was not done; the files of "
+     "weights that were open have 6.8 GiB."},
+    {"rounded request=90 held=7000 live=6900 process=a:900 load=load_model:6800 jobs=2000:2000",
+     "load_model (sampling.py:12) had put 900 MiB on the card and was not done. 5.8 GiB that it "
+     "put there before are still live."},
+    {"full rounded request=90 failed=2000:threads:same",
+     "Another thread had run out of memory just before, in decode (vae.py:12), too: 2.0 GiB of its "
+     "tensors were live."},
+    {"full rounded request=90 failed=2000", "decode (vae.py:12) had run out of memory just before, "
+                                            "and 2.0 GiB of its tensors were still live."},
+    {"rounded request=90 stale=1200:decode",
+     "The card is full. 1.2 GiB are tensors of decode (vae.py:12) that were there before, while "
+     "the program rested."},
+    {"rounded request=3000 free=3010 held=5000 live=4900 pile=42:together",
+     "sample (sampling.py:12) has 42 tensors, and this request is as large as all of them "
+     "together, as torch.cat() makes it to join them."},
+    {"rounded request=90 attends=3000",
+     "attn_processor.__call__ (vae.py:12) has 2.9 GiB of the card: attention makes its scores "
+     "whole here, each with each, as it does where no fast kernel of PyTorch's can serve."},
+    {"rounded request=90 row=9", "sample (sampling.py:12) has 9 tensors of 90.0 MiB, and wanted "
+                                 "one more: how many it makes in all is not known."},
+    {"rounded request=2100 free=2110 held=5000 live=4900 phase=Attention.forward",
+     "Attention.forward (sampling.py:12) wanted 2.1 GiB at once: attention makes its scores whole "
+     "here, each with each, as it does where no fast kernel of PyTorch's can serve."},
     {"full other=6000 no-cache",
      "The program holds 5.9 GiB, none of it by PyTorch's caching allocator."},
     {"full other=6000", "Other code in this program holds 5.9 GiB; PyTorch does not know it."},
