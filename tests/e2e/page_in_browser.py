@@ -183,15 +183,18 @@ def what_was_lacking_follows_the_card():
 
 
 def the_pictures_end_where_python_did():
-    """Where that is known, and the program has ended; and that is said there. What happened later is still told."""
+    """Where that is known, the program has ended, and the card was looked at before; and that is said there. What happened later is
+    still told."""
     def of(ended, how):
         def change(process):
-            process["python_ended_ns"] = ended and process["devices"][0]["samples"]["time_ns"][ended]
+            process["python_ended_ns"] = ended and ended(process["devices"][0]["samples"]["time_ns"])
             process["end"]["how"] = how
         return change
 
-    for number, (ended, how) in enumerate(((-40, "exited"), (-20, "exited"), (None, "exited"), (-40, "running"))):
-        page, cut = f"ends-{number}.html", bool(ended) and how == "exited"
+    for number, (ended, how, cut) in enumerate(((lambda times: times[-40], "exited", True), (lambda times: times[-20], "exited", True),
+                                                (None, "exited", False), (lambda times: times[-40], "running", False),
+                                                (lambda times: times[0] - 1, "exited", False))):
+        page = f"ends-{number}.html"
         write_changed(page, of(ended, how))
         look.look(page)
         wanted = look.run("state.view.process.python_ended_ns" if cut else "Math.max(state.view.process.elapsed_ns, state.view.samples.time_ns.at(-1))")

@@ -105,9 +105,10 @@ function bandsOf(view) {
     return bands;
 }
 
-/* Memory that Python frees as it ends is no work: the pictures end where it begins. null: not known. */
-function endingOf(process) {
-    return process.end.how === "running" ? null : process.python_ended_ns;
+/* Memory that Python frees as it ends is no work: the pictures end where it begins. null: not known, or before the first look at
+ * the card, which is all that there is of so short a run. */
+function endingOf(process, times) {
+    return process.end.how === "running" || times[0] > process.python_ended_ns ? null : process.python_ended_ns;
 }
 
 function endsAt(view, ns) {
@@ -182,7 +183,7 @@ function viewOf(process, device, map) {
     events.sort((a, b) => a.ns - b.ns);
     const refusals = new Map(events.filter(e => e.refusal && hasParts(e.refusal)).map(e => [e.ns, e.refusal]));
     const s = samplesOf(device, refusals), times = s.time_ns;
-    const last = times.length > 0 ? times[times.length - 1] : 0, ending = endingOf(process);
+    const last = times.length > 0 ? times[times.length - 1] : 0, ending = endingOf(process, times);
     const moments = [...times.map((ns, i) => ({ns, sample: i})).filter(moment => !endsAt({ending}, moment.ns)),
                      ...events.map(event => ({ns: event.ns, event}))];
     moments.sort((a, b) => a.ns - b.ns);
