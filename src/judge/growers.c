@@ -38,22 +38,27 @@ bool site_is_lora(const struct vramgc_site *site) {
            strcasestr(site->function, "lora") || strcasestr(site->file, "lora");
 }
 
-/* The innermost of the call and those around it that loads; NULL: none. */
-static const struct vramgc_site *loader_around(const struct vramgc_file *file, uint64_t call) {
-    for (; call; call = file->calls[call - 1].caller)
-        if (site_loads(&file->sites[file->calls[call - 1].site]))
-            return &file->sites[file->calls[call - 1].site];
-    return NULL;
+/* The innermost of the call and those around it that loads: 1 + its index; 0: none. */
+static uint64_t loader_around(const struct vramgc_file *file, uint64_t call) {
+    while (call && !site_loads(&file->sites[file->calls[call - 1].site]))
+        call = file->calls[call - 1].caller;
+    return call;
 }
 
-/* The function itself, or whoever called it where most of it lies; NULL: no loader. */
-static const struct vramgc_site *loader_of(const struct vramgc_file *file,
-                                           const struct vramgc_owners *calls,
-                                           const struct vramgc_site *site) {
+/* The function's first call in the list: 1 + its index; 0: it has none there. */
+static uint64_t call_of(const struct vramgc_file *file, const struct vramgc_owners *calls,
+                        const struct vramgc_site *site) {
     for (uint64_t i = 0; i < calls->count; i++)
         if (&file->sites[file->calls[calls->list[i].site].site] == site)
-            return loader_around(file, calls->list[i].site + 1);
-    return site_loads(site) ? site : NULL;
+            return calls->list[i].site + 1;
+    return 0;
+}
+
+/* The function itself, or whoever called it where most of it lies. */
+static bool is_loaded(const struct vramgc_file *file, const struct vramgc_owners *calls,
+                      const struct vramgc_site *site) {
+    uint64_t call = call_of(file, calls, site);
+    return call ? loader_around(file, call) : site_loads(site);
 }
 
 /* The list is of an eighth to a quarter of the run (owners.h), grown_bytes of three quarters: with
@@ -107,7 +112,7 @@ bool growers_are(enum growers of, const struct vramgc_file *file,
         const struct vramgc_site *site = &file->sites[grown->list[i].site];
         if (of == GROWERS_LORA    ? site_is_lora(site)
             : of == GROWERS_CACHE ? site_is_cache(site)
-                                  : !!loader_of(file, &device->calls_at_peak, site))
+                                  : is_loaded(file, &device->calls_at_peak, site))
             bytes += grown->list[i].bytes;
     }
     return bytes > grown->live_bytes / 2 && bytes >= grown_bytes / SHARE;
@@ -121,7 +126,7 @@ const struct vramgc_owner *growers_row(const struct vramgc_file *file,
     const struct vramgc_owner *owner =
         who_find(&device->owners_at_oom, (uint64_t)refusal->site - 1);
     if (!owner || refusal->request_bytes < LEAST_BYTES || owner->blocks < GROWERS_PIECES ||
-        loader_of(file, &device->calls_at_oom, &file->sites[owner->site]))
+        is_loaded(file, &device->calls_at_oom, &file->sites[owner->site]))
         return NULL;
     uint64_t mean = owner->bytes / owner->blocks, wanted = refusal->request_bytes;
     uint64_t differs = max_u64(mean, wanted) - min_u64(mean, wanted);
@@ -254,18 +259,24 @@ uint64_t live_before(const struct stats_file *record, const struct vramgc_device
     return at ? floors->bytes[at] : min_u64(rest, floors->bytes[at]);
 }
 
+/* Of the loaders around who asked it is the innermost that has put most of it there. */
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
                         const struct vramgc_refusal *refusal, uint64_t *earlier_bytes) {
+    const struct vramgc_file *file = record->file;
     const struct vramgc_owners *calls = &device->calls_at_oom;
-    const struct vramgc_site *asked = who_asked(record->file, refusal);
-    const struct vramgc_site *loader = asked ? loader_of(record->file, calls, asked) : NULL;
-    uint64_t all = loader ? bytes_of_loader(record->file, calls, loader) : 0;
+    const struct vramgc_site *asked = who_asked(file, refusal);
     uint64_t risen = minus_u64(refusal->allocated_bytes, live_before(record, device, refusal));
-    uint64_t loaded = min_u64(all, risen);
-    if (loaded < risen / 4 * 3 || loaded < max_u64(refusal->request_bytes, 1))
-        return (struct oom_part){0};
-    *earlier_bytes = all - loaded;
-    return (struct oom_part){loader, loaded};
+    uint64_t call = asked ? call_of(file, calls, asked) : 0;
+    while ((call = loader_around(file, call))) {
+        const struct vramgc_site *loader = &file->sites[file->calls[call - 1].site];
+        uint64_t all = bytes_of_loader(file, calls, loader), loaded = min_u64(all, risen);
+        if (loaded >= risen / 4 * 3 && loaded >= max_u64(refusal->request_bytes, 1)) {
+            *earlier_bytes = all - loaded;
+            return (struct oom_part){loader, loaded};
+        }
+        call = file->calls[call - 1].caller;
+    }
+    return (struct oom_part){0};
 }
 
 void growth_say(struct text *text, const struct vramgc_file *file,

@@ -125,24 +125,26 @@ static void make_row(struct program *program, const char *blocks) {
     card(program)->owners_at_oom.live_bytes = 7900 * MIB;
 }
 
-/* FUNCTION:MiB: it asked, and has so much; FUNCTION:MiB:callee: a function that it called did. */
+/* FUNCTION:MiB: it asked, and has so much; FUNCTION:MiB:callee: a function that it called did;
+ * FUNCTION:MiB:part: a loader that it called asked, which has 100 MiB more. */
 static void load_by(struct program *program, const char *value) {
     struct vramgc_file *file = program->file;
-    struct vramgc_owners *owners = &card(program)->owners_at_oom;
-    bool callee = strstr(value, ":callee");
-    struct vramgc_site *loader = &file->sites[callee];
+    struct vramgc_owners *calls = &card(program)->calls_at_oom;
+    bool part = strstr(value, ":part"), callee = part || strstr(value, ":callee");
     uint64_t bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
-    text_copy(loader->function, sizeof loader->function, value);
-    *strchr(loader->function, ':') = 0;
-    text_copy(loader->file, sizeof loader->file, "k/sampling.py");
-    owners->count = card(program)->calls_at_oom.count = 1;
-    owners->live_bytes = 7900 * MIB;
-    owners->list[0] = (struct vramgc_owner){.bytes = bytes, .blocks = 20};
+    set_phase(program, part ? "Part.__init__" : "");
+    text_copy(file->sites[callee].function, sizeof file->sites[callee].function, value);
+    *strchr(file->sites[callee].function, ':') = 0;
+    text_copy(file->sites[callee].file, sizeof file->sites[callee].file, "k/sampling.py");
+    give_to(program, strchr(value, ':') + 1);
+    card(program)->owners_at_oom.list[0].site = 0;
+    card(program)->owners_at_oom.list[0].blocks = 20;
     file->call_count = 2;
     file->calls[0] = (struct vramgc_call){0, 1};
     file->calls[1] = (struct vramgc_call){callee, 0};
-    card(program)->calls_at_oom.list[0] = (struct vramgc_owner){.site = 1, .bytes = bytes};
-    latest(program)->site = 1;
+    calls->count = 1 + part;
+    calls->list[0] = (struct vramgc_owner){.site = 1, .bytes = part ? 100 * MIB : bytes};
+    calls->list[1] = (struct vramgc_owner){.site = 0, .bytes = bytes};
 }
 
 static void name_other_site(struct program *program, const char *function) {

@@ -66,6 +66,8 @@ static const struct row whys[] = {
      "Model.from_pretrained (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full request=390 load=load_model:7800:callee",
      "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done."},
+    {"rounded request=8 load=load_model:7700:part",
+     "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"rounded request=50 load=LoadModel:7800",
      "LoadModel (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full request=50 grows=0 load=load_model:7800",
