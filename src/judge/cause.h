@@ -67,7 +67,7 @@ struct oom {
 
 struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *refusal);
 
-/* What is idle is told beside what was free: what lacks is beyond both. */
+/* Idle memory is told beside what was free: what lacks is beyond both. */
 static inline bool oom_tells_idle(const struct oom *oom) {
     return oom->lacking_bytes && oom->refusal->idle_bytes > oom->refusal->request_bytes / 16;
 }

@@ -46,8 +46,8 @@ static uint64_t loader_around(const struct vramgc_file *file, uint64_t call) {
 }
 
 /* The function's first call in the list: 1 + its index; 0: it has none there. */
-static uint64_t call_of(const struct vramgc_file *file, const struct vramgc_owners *calls,
-                        const struct vramgc_site *site) {
+static uint64_t first_call_of(const struct vramgc_file *file, const struct vramgc_owners *calls,
+                              const struct vramgc_site *site) {
     for (uint64_t i = 0; i < calls->count; i++)
         if (&file->sites[file->calls[calls->list[i].site].site] == site)
             return calls->list[i].site + 1;
@@ -57,7 +57,7 @@ static uint64_t call_of(const struct vramgc_file *file, const struct vramgc_owne
 /* The function itself, or whoever called it where most of it lies. */
 static bool is_loaded(const struct vramgc_file *file, const struct vramgc_owners *calls,
                       const struct vramgc_site *site) {
-    uint64_t call = call_of(file, calls, site);
+    uint64_t call = first_call_of(file, calls, site);
     return call ? loader_around(file, call) : site_loads(site);
 }
 
@@ -266,7 +266,7 @@ struct oom_part load_at(const struct stats_file *record, const struct vramgc_dev
     const struct vramgc_owners *calls = &device->calls_at_oom;
     const struct vramgc_site *asked = who_asked(file, refusal);
     uint64_t risen = minus_u64(refusal->allocated_bytes, live_before(record, device, refusal));
-    uint64_t call = asked ? call_of(file, calls, asked) : 0;
+    uint64_t call = asked ? first_call_of(file, calls, asked) : 0;
     while ((call = loader_around(file, call))) {
         const struct vramgc_site *loader = &file->sites[file->calls[call - 1].site];
         uint64_t all = bytes_of_loader(file, calls, loader), loaded = min_u64(all, risen);

@@ -74,11 +74,11 @@ static const struct row whys[] = {
      "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it "
      "put there before are still live."},
     {"full request=900 grows=0 load=load_model:7800",
-     "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it put "
-     "there before are still live."},
+     "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it "
+     "put there before are still live."},
     {"full request=900 grows=1 load=load_model:7800",
-     "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 939 MiB that it put "
-     "there before are still live."},
+     "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 939 MiB that it "
+     "put there before are still live."},
     {"full request=900 grows=50 load=load_model:7800 jobs=2000:2000",
      "load_model (sampling.py:12) had put 6.7 GiB on the card and was not done. 900 MiB that it "
      "put there before are still live."},
