@@ -18,6 +18,13 @@ static bool are_alike(const struct vramgc_site *one, const struct vramgc_site *o
                               : *one->file && strcmp(one->file, other->file) == 0;
 }
 
+/* By the names that transformers and vLLM have for it. */
+bool site_is_cache(const struct vramgc_site *site) {
+    const char *name = site->function;
+    return strstr(name, "DynamicCache.") || strstr(name, "StaticCache.") ||
+           strstr(name, "KVCache") || strstr(name, "kv_cache");
+}
+
 /* By its phase, or by a name as loaders have it: no table has them all. */
 bool site_loads(const struct vramgc_site *site) {
     static const char *const names[] = {"load",        "from_pretrained", "create_model",
@@ -30,12 +37,14 @@ bool site_loads(const struct vramgc_site *site) {
         does = does || strcasestr(name, names[i]);
     for (size_t i = 0; i < ARRAY_LENGTH(others) && !*site->phase; i++)
         does = does && !strcasestr(name, others[i]);
-    return does;
+    return does && !site_is_cache(site);
 }
 
+/* Who merges one into the weights makes these anew. */
 bool site_is_lora(const struct vramgc_site *site) {
     return strcmp(site->phase, "LoRA") == 0 || strncmp(site->file, "tuners/", 7) == 0 ||
-           strcasestr(site->function, "lora") || strcasestr(site->file, "lora");
+           ((strcasestr(site->function, "lora") || strcasestr(site->file, "lora")) &&
+            !strcasestr(site->function, "merge") && !strcasestr(site->function, "fuse"));
 }
 
 /* The innermost of the call and those around it that loads: 1 + its index; 0: none. */
@@ -95,13 +104,6 @@ static void say_with_whom(struct text *text, const struct vramgc_file *file,
     else if (of_phase || of_file)
         text_format(text, "; most comes from %s",
                     of_phase ? of_phase->phase : text_after_folder(of_file->file));
-}
-
-/* By the names that transformers and vLLM have for it. */
-bool site_is_cache(const struct vramgc_site *site) {
-    const char *name = site->function;
-    return strstr(name, "DynamicCache.") || strstr(name, "StaticCache.") ||
-           strstr(name, "KVCache") || strstr(name, "kv_cache");
 }
 
 bool growers_are(enum growers of, const struct vramgc_file *file,
@@ -224,13 +226,13 @@ struct oom_growth growth_of(const struct stats_file *record, const struct vramgc
 
 /* ---- a load under way ---- */
 
-/* Live bytes of the loader, and of functions that it called. */
+/* Live bytes of the loader, and of functions that it called; NULL: of all loaders. */
 static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vramgc_owners *calls,
                                 const struct vramgc_site *loader) {
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < calls->count; i++) {
-        uint64_t call = calls->list[i].site + 1;
-        while (call && &file->sites[file->calls[call - 1].site] != loader)
+        uint64_t call = loader_around(file, calls->list[i].site + 1);
+        while (call && loader && &file->sites[file->calls[call - 1].site] != loader)
             call = file->calls[call - 1].caller;
         bytes += call ? calls->list[i].bytes : 0;
     }
@@ -259,24 +261,29 @@ uint64_t live_before(const struct stats_file *record, const struct vramgc_device
     return at ? floors->bytes[at] : min_u64(rest, floors->bytes[at]);
 }
 
-/* Of the loaders around who asked it is the innermost that has put most of it there. */
+/* Of the loaders around who asked it is the innermost that has put most of it there; where none
+ * has, but loaders have all together, as where one model was loaded before, the outermost, if it
+ * loads piece by piece. */
 struct oom_part load_at(const struct stats_file *record, const struct vramgc_device *device,
                         const struct vramgc_refusal *refusal, uint64_t *earlier_bytes) {
     const struct vramgc_file *file = record->file;
     const struct vramgc_owners *calls = &device->calls_at_oom;
     const struct vramgc_site *asked = who_asked(file, refusal);
     uint64_t risen = minus_u64(refusal->allocated_bytes, live_before(record, device, refusal));
-    uint64_t call = asked ? first_call_of(file, calls, asked) : 0;
-    while ((call = loader_around(file, call))) {
-        const struct vramgc_site *loader = &file->sites[file->calls[call - 1].site];
-        uint64_t all = bytes_of_loader(file, calls, loader), loaded = min_u64(all, risen);
-        if (loaded >= risen / 4 * 3 && loaded >= max_u64(refusal->request_bytes, 1)) {
-            *earlier_bytes = all - loaded;
-            return (struct oom_part){loader, loaded};
-        }
+    uint64_t call = asked ? first_call_of(file, calls, asked) : 0, all = 0, most = risen / 4 * 3;
+    const struct vramgc_site *loader = NULL;
+    while (all < most && (call = loader_around(file, call))) {
+        loader = &file->sites[file->calls[call - 1].site];
+        all = bytes_of_loader(file, calls, loader);
         call = file->calls[call - 1].caller;
     }
-    return (struct oom_part){0};
+    uint64_t loaded = min_u64(all, risen), least = max_u64(refusal->request_bytes, 1);
+    bool after_others =
+        loaded / GROWERS_PIECES >= least && bytes_of_loader(file, calls, NULL) >= most;
+    if (!loader || loaded < least || (all < most && !after_others))
+        return (struct oom_part){0};
+    *earlier_bytes = all - loaded;
+    return (struct oom_part){loader, loaded};
 }
 
 void growth_say(struct text *text, const struct vramgc_file *file,

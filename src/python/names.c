@@ -69,15 +69,15 @@ static void read_long_name(uint64_t code, char *out, size_t capacity) {
 }
 
 /* Into the place of the function that called it, whose phase stays where it has none of its own.
- * False: the code has no name that says anything; as PyTorch's optimizers, which give a phase. */
+ * False: the code has no name that says anything; some of PyTorch's give a phase to who has none. */
 static bool read_code(uint64_t code, struct vramgc_site *place) {
     char path[PATH_BYTES], module[PATH_BYTES], function[sizeof place->function];
     frames_name(code, function, sizeof function);
     frames_file(code, path, sizeof path);
     phases_module(path, self.root, module, sizeof module);
     bool says = !is_nameless(function) && !phases_is_machinery(module, function);
-    const char *phase =
-        says || strncmp(module, "torch.optim.", 12) == 0 ? phases_find(module, function) : "";
+    bool may_tell = says || (strncmp(module, "torch.", 6) == 0 && !*place->phase);
+    const char *phase = may_tell ? phases_find(module, function) : "";
     if (*phase)
         text_copy(place->phase, sizeof place->phase, phase);
     if (!says)

@@ -195,6 +195,7 @@ class WholePyTorch(unittest.TestCase):
                         "another thread",
                         "callers",
                         "phase",
+                        "a module's move",
                         "all at once",
                         "nothing lives longer",
                     ],

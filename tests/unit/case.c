@@ -126,11 +126,13 @@ static void make_row(struct program *program, const char *blocks) {
 }
 
 /* FUNCTION:MiB: it asked, and has so much; FUNCTION:MiB:callee: a function that it called did;
- * FUNCTION:MiB:part: a loader that it called asked, which has 100 MiB more. */
+ * FUNCTION:MiB:part: a loader that it called asked, which has 100 MiB more; :after: that it did
+ * not call. */
 static void load_by(struct program *program, const char *value) {
     struct vramgc_file *file = program->file;
     struct vramgc_owners *calls = &card(program)->calls_at_oom;
-    bool part = strstr(value, ":part"), callee = part || strstr(value, ":callee");
+    bool after = strstr(value, ":after"), part = after || strstr(value, ":part");
+    bool callee = part || strstr(value, ":callee");
     uint64_t bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
     set_phase(program, part ? "Part.__init__" : "");
     text_copy(file->sites[callee].function, sizeof file->sites[callee].function, value);
@@ -141,7 +143,7 @@ static void load_by(struct program *program, const char *value) {
     card(program)->owners_at_oom.list[0].blocks = 20;
     file->call_count = 2;
     file->calls[0] = (struct vramgc_call){0, 1};
-    file->calls[1] = (struct vramgc_call){callee, 0};
+    file->calls[1] = (struct vramgc_call){callee && !after, 0};
     calls->count = 1 + part;
     calls->list[0] = (struct vramgc_owner){.site = 1, .bytes = part ? 100 * MIB : bytes};
     calls->list[1] = (struct vramgc_owner){.site = 0, .bytes = bytes};
@@ -191,13 +193,11 @@ static void add_grower(struct program *program, bool cache) {
 
 /* COUNT:MiB: autograd made as many of that size, in all, and they are what stays. */
 static void go_back(struct program *program, const char *value) {
-    struct vramgc_owner *owner = card(program)->owners_at_oom.list;
     add_grower(program, false);
     name_other_site(program, "step");
     text_copy(program->file->sites[1].phase, 24, "backward");
-    card(program)->owners_at_oom.count = owner->site = 1;
-    owner->blocks = strtoull(value, NULL, 10);
-    owner->bytes = strtoull(strchr(value, ':') + 1, NULL, 10) * MIB;
+    give_to(program, strchr(value, ':') + 1);
+    card(program)->owners_at_oom.list[0].blocks = strtoull(value, NULL, 10);
 }
 
 static void add_job(struct program *program, uint64_t time_ns, uint64_t live_bytes) {

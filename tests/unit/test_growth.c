@@ -261,6 +261,15 @@ static void a_long_run_fits(void **state) {
                     device->floors.turns + device->floors.merged);
 }
 
+/* What it makes are weights. */
+static void who_merges_a_lora_piles_up_none(void **state) {
+    (void)state;
+    assert_true(site_is_lora(&(struct vramgc_site){.function = "apply_lora"}));
+    assert_true(site_is_lora(&(struct vramgc_site){.file = "k/lora.py"}));
+    assert_false(site_is_lora(&(struct vramgc_site){.function = "_merge_lora"}));
+    assert_false(site_is_lora(&(struct vramgc_site){.function = "fuse_lora_weights"}));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_each_job_keeps_is_growth),
@@ -275,6 +284,7 @@ int main(void) {
         cmocka_unit_test(the_rise_within_one_job_is_none),
         cmocka_unit_test(what_goes_after_is_no_part_of_it),
         cmocka_unit_test(a_long_run_fits),
+        cmocka_unit_test(who_merges_a_lora_piles_up_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

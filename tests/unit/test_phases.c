@@ -18,6 +18,8 @@ static void the_table_knows_web_uis(void **state) {
         {"accelerate.hooks", "pre_forward", "model move"},
         {"bitsandbytes.nn.modules", "_quantize", "model move"},
         {"bitsandbytes.nn.modules", "forward", ""},
+        {"torch.nn.modules.module", "_apply", "model move"},
+        {"torch.nn.modules.module", "_call_impl", ""},
         {"torchao.quantization.quant_api", "quantize_", "model move"},
         {"optimum.quanto.nn.qmodule", "freeze", "model move"},
         {"modules.sd_models", "move_model", "model move"},

@@ -174,8 +174,22 @@ def in_its_phase():
         kept.append(torch.empty(64 * MIB, dtype=torch.uint8, device="cuda"))
 
     restores_faces()
-    phases = [site["phase"] for site in record()["sites"] if site["function"] == "restores_faces"]
-    return phases == ["face fix"]
+    return phases_of("restores_faces") == ["face fix"]
+
+
+def phases_of(function):
+    return [site["phase"] for site in record()["sites"] if site["function"] == function]
+
+
+def a_move_is_one():
+    """Of a module, by PyTorch's own function; what the caller takes else is none."""
+
+    def moves_a_module():
+        kept.append(torch.nn.Linear(4096, 4096).to("cuda"))
+        kept.append(torch.empty(32 * MIB, dtype=torch.uint8, device="cuda"))
+
+    moves_a_module()
+    return set(phases_of("moves_a_module")) == {None, "model move"}
 
 
 def all_at_once():
@@ -219,6 +233,7 @@ def main():
     say("callers", is_called_by())
     kept.clear()
     say("phase", in_its_phase())
+    say("a module's move", a_move_is_one())
     kept.clear()
     say("all at once", all_at_once())
     kept.clear()
