@@ -112,8 +112,9 @@ bool oom_asked_in(const struct oom *oom, const char *phase) {
     return site && strcmp(site->phase, phase) == 0;
 }
 
-/* The states come at the first step, one after another; other tensors of the step's at each. What
- * there was before does not count. */
+/* The states come at the first step, one after another, as weights do when they are loaded; other
+ * tensors of the step's at each. What there was before does not count, but for another optimizer's
+ * states. */
 static bool optimizer_fills(const struct oom *oom) {
     const struct vramgc_owners *owners = &oom->device->owners_at_oom;
     if (!oom_asked_in(oom, "optimizer"))
@@ -122,8 +123,9 @@ static bool optimizer_fills(const struct oom *oom) {
     for (uint64_t i = 0; i < owners->count; i++)
         if (strcmp(oom->record->file->sites[owners->list[i].site].phase, "optimizer") == 0)
             states += owners->list[i].bytes;
-    return states >= oom->refusal->request_bytes &&
-           before + states <= oom->refusal->allocated_bytes + oom->refusal->request_bytes;
+    return oom->load.site ||
+           (states >= oom->refusal->request_bytes &&
+            before + states <= oom->refusal->allocated_bytes + oom->refusal->request_bytes);
 }
 
 /* Of a load that was not done: what its files have more, else as much again; not one request. */
@@ -395,8 +397,8 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.row = growers_row(record->file, oom.device, refusal);
     oom.pile =
         oom.row && oom.row->bytes > oom.device->owners_at_oom.live_bytes / 2 ? oom.row : NULL;
-    oom.optimizer = optimizer_fills(&oom);
     oom.load = load_at(record, oom.device, refusal, &oom.earlier_bytes);
+    oom.optimizer = optimizer_fills(&oom);
     if (oom.earlier_bytes < least_to_tell(&oom))
         oom.earlier_bytes = 0;
     find_failed(&oom);

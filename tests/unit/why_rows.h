@@ -181,6 +181,7 @@ static const struct row whys[] = {
      "load_model (sampling.py:12) had put 7.6 GiB on the card and was not done."},
     {"full states=1000", OPTIMIZER},
     {"full phase=optimizer", "The card is full: 500 MiB more were needed."},
+    {"full request=8 grows=0 load=sample:7800 phase=optimizer", OPTIMIZER},
     {"full states=400", "The card is full: 500 MiB more were needed."},
     {"full grows=100 states=1000", OPTIMIZER},
     {"fragmented states=1000", OPTIMIZER},
