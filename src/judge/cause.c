@@ -231,20 +231,6 @@ static uint64_t least_to_tell(const struct oom *oom) {
     return max_u64(oom->lacking_bytes, oom->sum.total_bytes / CAUSE_SHARE);
 }
 
-/* Models that are still there though their work is done pile up from job to job, too few for
- * growth. Where the first left next to nothing, or one less than the one before, the program takes
- * its models away by itself, and what is there now is the one at work. */
-static uint64_t stayed_bytes(const struct oom *oom) {
-    uint64_t left[VRAMGC_MAX_JOBS], share = oom->sum.total_bytes / CAUSE_SHARE;
-    uint64_t count = left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
-    for (uint64_t i = 0; i < count; i++)
-        if (left[i] < (i ? minus_u64(left[i - 1], share) : share))
-            return 0;
-    uint64_t before = live_before(oom->record, oom->device, oom->refusal);
-    uint64_t bytes = count ? minus_u64(min_u64(left[count - 1], before), left[0]) : 0;
-    return bytes >= least_to_tell(oom) ? bytes : 0;
-}
-
 /* ---- the jobs and the errors around it ---- */
 
 /* Work rests between two jobs. */
@@ -264,6 +250,40 @@ static const struct vramgc_refusal *error_before(const struct oom *oom) {
             found = other;
     }
     return found && is_of_this_job(oom, found) ? found : NULL;
+}
+
+/* Of an earlier job, which was not the first. */
+static const struct vramgc_refusal *first_error(const struct oom *oom) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    for (size_t i = 0; i < oom->record->refusal_count; i++) {
+        const struct vramgc_refusal *other = oom->record->refusals[i];
+        if (other->device == oom->refusal->device && !other->granted &&
+            other->reported == VRAMGC_REPORTED)
+            return left_by_jobs(oom->record, oom->device, other->time_ns, left) &&
+                           !is_of_this_job(oom, other)
+                       ? other
+                       : NULL;
+    }
+    return NULL;
+}
+
+/* Models that are still there though their work is done pile up from job to job, too few for
+ * growth. Where the first left next to nothing, or one less than the one before, the program takes
+ * its models away by itself, and what is there now is the one at work; but for what is there since
+ * the first error, whatever the jobs before it left. */
+static uint64_t stayed_bytes(const struct oom *oom) {
+    const struct vramgc_refusal *error = oom->first_error;
+    uint64_t left[VRAMGC_MAX_JOBS], share = oom->sum.total_bytes / CAUSE_SHARE;
+    uint64_t from = error ? left_by_jobs(oom->record, oom->device, error->time_ns, left) : 1;
+    uint64_t count = left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+    if (count <= from || (!error && left[0] < share))
+        return 0;
+    for (uint64_t i = from; i < count; i++)
+        if (left[i] < minus_u64(left[i - 1], share))
+            return 0;
+    uint64_t before = live_before(oom->record, oom->device, oom->refusal);
+    uint64_t bytes = minus_u64(min_u64(left[count - 1], before), left[from - 1]);
+    return bytes >= least_to_tell(oom) ? bytes : 0;
 }
 
 /* A program that looks for the batch that fits asks for less each time, without a rest, and then
@@ -393,6 +413,7 @@ struct oom oom_of(const struct stats_file *record, const struct vramgc_refusal *
     oom.lacking_bytes = /* memory that is kept for a step serves its tensors */
         minus_u64(refusal->request_bytes,
                   refusal->free_bytes + refusal->idle_bytes + refusal->step_bytes);
+    oom.first_error = first_error(&oom);
     oom.stayed_bytes = stayed_bytes(&oom);
     oom.row = growers_row(record->file, oom.device, refusal);
     oom.pile =

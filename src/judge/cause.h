@@ -47,7 +47,8 @@ struct oom {
     struct oom_growth growth;
     uint64_t lacking_bytes; /* of the request, beside what was free and idle */
     uint64_t stayed_bytes;  /* more is live at rest than after the first job, enough; or 0 */
-    uint64_t kept_bytes;    /* by private pools of PyTorch's, without a block in it */
+    const struct vramgc_refusal *first_error; /* in an earlier job: more than before it; or NULL */
+    uint64_t kept_bytes;             /* by private pools of PyTorch's, without a block in it */
     const struct vramgc_owner *row;  /* see growers_row; NULL: none */
     const struct vramgc_owner *pile; /* that row, where it is most of what is live */
     struct oom_part load;            /* see load_at */

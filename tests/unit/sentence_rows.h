@@ -133,6 +133,9 @@ static const struct row todos[] = {
      "Find the extension: --backtrace 8 tells who asks. Turn it off, or give it less."},
     {"full other=6000 backtrace=8",
      "Find the extension: `vramgc report --open` tells who asks. Turn it off, or give it less."},
+    {"full full moves=2:600 rested",
+     "Have what failed at 1:00.000 and later leave nothing: unload its models, and keep no error, "
+     "for one that is stored keeps the tensors of all functions that it came through."},
     {"full jobs=500:600", "Unload the models that earlier jobs used, or find what else they left."},
     {"rounded jobs=500:600 segments",
      "Unload the models that earlier jobs used, or find what else they left."},

@@ -228,7 +228,10 @@ static const struct row whys[] = {
     {"full live=2700 moves=2:600",
      "The card is full: 500 MiB more were needed. Earlier jobs (2) fitted: is this one larger, or "
      "do several work at once?"},
-    {"full full live=2700 moves=2:600 rested", /* the third had an error, too */
+    {"full full moves=2:600 rested",
+     "The card is full: 500 MiB more were needed, and 900 MiB more stay live than before the first "
+     "error."},
+    {"full full live=2700 moves=2:600:stay rested", /* the third had an error, too */
      "The card is full: 500 MiB more were needed. Earlier jobs (2) fitted: is this one larger, or "
      "do several work at once?"},
     {"full other=6000 no-cache library=libc10_cuda.so",
