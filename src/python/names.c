@@ -69,7 +69,8 @@ static void read_long_name(uint64_t code, char *out, size_t capacity) {
 }
 
 /* Into the place of the function that called it, whose phase stays where it has none of its own.
- * False: the code has no name that says anything; some of PyTorch's give a phase to who has none. */
+ * False: the code has no name that says anything; some of PyTorch's give a phase to who has none.
+ */
 static bool read_code(uint64_t code, struct vramgc_site *place) {
     char path[PATH_BYTES], module[PATH_BYTES], function[sizeof place->function];
     frames_name(code, function, sizeof function);
