@@ -29,6 +29,10 @@
  * is there when the program starts. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
+/* Behind a variable: where its block is left, by whatever way, the function is called with its
+ * address. */
+#define AT_END(function) __attribute__((cleanup(function), unused))
+
 static inline uint64_t min_u64(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }

@@ -29,6 +29,18 @@ static inline void lock_give(struct lock *lock) {
         lock_wake(lock);
 }
 
+/* LOCKED(&self.lock); holds it up to the end of the block. Before anything there that calls the
+ * driver, take and give it by hand. */
+static inline struct lock *lock_taken(struct lock *lock) {
+    lock_take(lock);
+    return lock;
+}
+
+static inline void lock_give_at_end(struct lock **taken) {
+    lock_give(*taken);
+}
+#define LOCKED(by) struct lock *locked AT_END(lock_give_at_end) = lock_taken(by)
+
 /* Threads that have looked under a lock and not found what they need wait for its ring: a thread
  * that changes what they look at rings afterwards. Needs no initialisation but zero. */
 struct bell {

@@ -150,7 +150,7 @@ void mode_begin(const struct mode_machine *machine) {
     struct vramgc_file *file = store_file();
     atomic_store(&self.own_pool, wants_own_pool(machine->proven.state));
     atomic_store(&self.unmap_waits, machine->proven.unmap_waits);
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     text_copy(self.torch, sizeof self.torch, file->torch_version);
     text_copy(self.alloc_conf, sizeof self.alloc_conf, file->alloc_conf);
     text_copy(self.interposer, sizeof self.interposer, machine->interposer);
@@ -174,7 +174,6 @@ void mode_begin(const struct mode_machine *machine) {
         .unproven = self.unproven,
     };
     choose_mode();
-    lock_give(&self.lock);
 }
 
 /* PyTorch tells of the block for which it took a segment before it takes another. */
@@ -219,13 +218,12 @@ bool mode_keeps_steps(void) {
 
 void mode_tried(const struct device *device, bool passed) {
     unsigned bit = 1u << device_index(device);
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     if (passed)
         self.facts.passed |= bit;
     else
         self.facts.failed |= bit;
     choose_mode();
-    lock_give(&self.lock);
 }
 
 void mode_say(bool last) {

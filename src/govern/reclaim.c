@@ -37,9 +37,8 @@ void reclaim_reset(const struct device *device) {
 void reclaim_acted(struct device *device) {
     struct reclaim *reclaim = reclaim_of(device);
     struct policy_settings settings = settings_policy();
-    lock_take(&reclaim->lock);
+    LOCKED(&reclaim->lock);
     policy_acted(&settings, &reclaim->policy, clock_ns());
-    lock_give(&reclaim->lock);
 }
 
 void reclaim_note_held(struct device *device, struct vramgc_action *action,

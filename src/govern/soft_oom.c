@@ -58,10 +58,8 @@ static struct policy_decision decide(struct device *device, uint64_t bytes) {
     };
     reading.latest_event_ns = reading.now_ns;
     struct reclaim *reclaim = reclaim_of(device);
-    lock_take(&reclaim->lock);
-    struct policy_decision decision = policy_decide(&settings, &reclaim->policy, &reading);
-    lock_give(&reclaim->lock);
-    return decision;
+    LOCKED(&reclaim->lock);
+    return policy_decide(&settings, &reclaim->policy, &reading);
 }
 
 static void note_observed(struct device *device, uint64_t bytes, uint32_t reason) {

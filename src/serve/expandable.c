@@ -83,23 +83,20 @@ static bool same_kind(const CUmemAllocationProp *a, const CUmemAllocationProp *b
 
 static unsigned find_kind(const CUmemAllocationProp *properties) {
     unsigned i = 0;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     while (i < self.kind_count && !same_kind(&self.kinds[i].properties, properties))
         i++;
-    unsigned found = i < self.kind_count ? i : MAX_KINDS;
-    lock_give(&self.lock);
-    return found;
+    return i < self.kind_count ? i : MAX_KINDS;
 }
 
 /* MAX_KINDS: there is no room. */
 static unsigned add_kind(const CUmemAllocationProp *properties, CUresult answer) {
     unsigned at = MAX_KINDS;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     if (self.kind_count < MAX_KINDS) {
         at = self.kind_count++;
         self.kinds[at] = (struct kind){*properties, answer};
     }
-    lock_give(&self.lock);
     return at;
 }
 

@@ -98,7 +98,7 @@ void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, s
 static struct run hold_next(struct vm *vm, uint64_t from) {
     const struct page_table *table = &vm->table;
     struct run run = {0};
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     for (size_t i = 0; i < table->segment_count && !run.count; i++) {
         struct page_segment *segment = table->segments[i];
         if (segment->address + segment->bytes <= from)
@@ -109,7 +109,6 @@ static struct run hold_next(struct vm *vm, uint64_t from) {
     for (size_t i = run.first; i < run.first + run.count; i++)
         run.segment->pages[i].opening = true;
     vm->opening += run.count;
-    lock_give(&vm->lock);
     return run;
 }
 

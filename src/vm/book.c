@@ -46,10 +46,8 @@ bool book_add(const struct book_handle *made) {
                                   .link = ONE_REFERENCE,
                                   .device = (uint16_t)made->device,
                                   .flags = (uint16_t)made->flags};
-    lock_take(&self.lock);
-    bool added = hashmap_put(&self.handles, &entry, NULL);
-    lock_give(&self.lock);
-    return added;
+    LOCKED(&self.lock);
+    return hashmap_put(&self.handles, &entry, NULL);
 }
 
 /* The lock is held. */
@@ -59,11 +57,10 @@ static void add_reference(struct hashmap_entry *entry) {
 }
 
 bool book_find(uint64_t handle, struct book_handle *out) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     const struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     if (entry)
         *out = handle_of(entry);
-    lock_give(&self.lock);
     return entry != NULL;
 }
 
@@ -112,21 +109,20 @@ static struct hashmap_entry *entry_around(struct hashmap *map, uint64_t address)
 
 /* The driver may have given an orphan a new number. */
 bool book_retain(uint64_t handle, uint64_t address) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     struct hashmap_entry *entry = hashmap_find(&self.handles, handle);
     const struct hashmap_entry *mapping =
         entry || !address ? NULL : entry_around(&self.mappings, address);
     if (mapping)
         entry = rename_handle(mapping->link, handle);
     add_reference(entry);
-    lock_give(&self.lock);
     return entry != NULL;
 }
 
 /* A release cannot fail half-way, but it can be refused; then the reference is put back. */
 struct book_release book_release_begin(uint64_t handle) {
     struct book_release release = {.known = false};
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     struct hashmap_entry *found = hashmap_find(&self.handles, handle);
     if (found && found->link >= ONE_REFERENCE) {
         found->link -= ONE_REFERENCE;
@@ -138,19 +134,17 @@ struct book_release book_release_begin(uint64_t handle) {
         else if (!release.of.references && !vhandle_is(handle))
             rename_handle(handle, release.orphan = OURS | ++self.orphans);
     }
-    lock_give(&self.lock);
     return release;
 }
 
 bool book_release_abort(const struct book_release *release) {
     if (release->gone)
         return book_add(&release->of);
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     if (release->orphan)
         add_reference(rename_handle(release->orphan, release->of.handle));
     else if (release->known)
         add_reference(hashmap_find(&self.handles, release->of.handle));
-    lock_give(&self.lock);
     return true;
 }
 
@@ -160,7 +154,7 @@ bool book_map(uint64_t address, uint64_t bytes, uint64_t handle, struct book_han
     struct hashmap_entry mapping = {
         .key = address, .bytes = bytes, .link = handle, .flags = BOOK_FRESH};
     *learnt = (struct book_handle){0};
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     bool added = hashmap_put(&self.mappings, &mapping, NULL);
     struct hashmap_entry *entry = added ? hashmap_find(&self.handles, handle) : NULL;
     if (entry)
@@ -173,7 +167,6 @@ bool book_map(uint64_t address, uint64_t bytes, uint64_t handle, struct book_han
         self.longest_bytes = max_u64(self.longest_bytes, bytes);
     else if (entry && !(entry->flags & BOOK_ALLOCATOR))
         self.longest_lent_bytes = max_u64(self.longest_lent_bytes, bytes);
-    lock_give(&self.lock);
     return added;
 }
 
@@ -191,7 +184,7 @@ static void move_mapping(uint64_t from, uint64_t to) {
  * one hears that they are free. */
 struct book_unmapping book_unmap_begin(uint64_t address, uint64_t bytes) {
     struct book_unmapping unmapping = {.address = address, .bytes = bytes};
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     unmapping.first = OURS | (self.tickets + 1);
     for (uint64_t at = address; at - address < bytes; unmapping.count++) {
         const struct hashmap_entry *mapping = hashmap_find(&self.mappings, at);
@@ -201,25 +194,23 @@ struct book_unmapping book_unmap_begin(uint64_t address, uint64_t bytes) {
         move_mapping(at, OURS | ++self.tickets);
         at = next;
     }
-    lock_give(&self.lock);
     return unmapping;
 }
 
 void book_unmap_abort(const struct book_unmapping *unmapping) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     for (uint64_t i = 0; i < unmapping->count; i++) {
         const struct hashmap_entry *leaving = hashmap_find(&self.mappings, unmapping->first + i);
         if (leaving)
             move_mapping(leaving->key, leaving->context);
     }
-    lock_give(&self.lock);
 }
 
 /* The memory goes with the last mapping of a released handle. */
 uint64_t book_unmapped(uint64_t ticket, struct book_handle *gone) {
     struct hashmap_entry mapping = {0}, *entry = NULL;
     *gone = (struct book_handle){0};
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     if (hashmap_take(&self.mappings, ticket, &mapping))
         entry = hashmap_find(&self.handles, mapping.link);
     if (entry && (uint32_t)entry->link > 0)
@@ -228,7 +219,6 @@ uint64_t book_unmapped(uint64_t ticket, struct book_handle *gone) {
         *gone = handle_of(entry);
         hashmap_take(&self.handles, mapping.link, NULL);
     }
-    lock_give(&self.lock);
     return mapping.link;
 }
 
@@ -251,19 +241,18 @@ static unsigned mapping_device(const struct hashmap_entry *mapping) {
 }
 
 bool book_mapping_at(uint64_t address, struct book_mapping *out) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     const struct hashmap_entry *mapping = mapping_around(address, self.longest_bytes);
     mapping = mapping && vhandle_is(mapping->link) ? mapping : NULL;
     if (mapping)
         *out = (struct book_mapping){mapping->link, mapping_device(mapping), mapping->key,
                                      mapping->bytes};
-    lock_give(&self.lock);
     return mapping != NULL;
 }
 
 unsigned book_lent(uint64_t address, unsigned *library) {
     unsigned lent = 0;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     struct hashmap_entry *mapping = mapping_around(address, self.longest_lent_bytes);
     const struct hashmap_entry *of = mapping ? hashmap_find(&self.handles, mapping->link) : NULL;
     if (of && !(of->flags & (BOOK_ALLOCATOR | BOOK_IMPORTED))) {
@@ -271,7 +260,6 @@ unsigned book_lent(uint64_t address, unsigned *library) {
         *library = of->flags >> BOOK_LIBRARY_SHIFT;
         mapping->flags = 0;
     }
-    lock_give(&self.lock);
     return lent;
 }
 
@@ -284,16 +272,14 @@ static bool is_of_handle(const struct hashmap_entry *entry, void *context) {
 
 uint64_t book_address_of(uint64_t handle) {
     struct search search = {handle, NULL};
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_sweep(&self.mappings, is_of_handle, &search);
-    uint64_t address = search.found ? search.found->key : 0;
-    lock_give(&self.lock);
-    return address;
+    return search.found ? search.found->key : 0;
 }
 
 bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {
     uint64_t end = address + bytes;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     while (address < end) {
         const struct hashmap_entry *mapping = hashmap_find(&self.mappings, address);
         if (!mapping || !mapping->bytes || !vhandle_is(mapping->link) ||
@@ -301,7 +287,6 @@ bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {
             break;
         address += mapping->bytes;
     }
-    lock_give(&self.lock);
     return bytes && address == end;
 }
 
@@ -316,27 +301,25 @@ bool book_range_put(const struct book_range *range) {
                                   .bytes = range->bytes,
                                   .class = range->engine,
                                   .device = (uint16_t)range->device};
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     bool added = hashmap_put(&self.ranges, &entry, NULL);
     if (added && range->bytes > self.largest_range_bytes)
         self.largest_range_bytes = range->bytes;
-    lock_give(&self.lock);
     return added;
 }
 
 struct book_range book_range_take(uint64_t address) {
     struct book_range range = {.address = address};
     struct hashmap_entry entry;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     if (hashmap_take(&self.ranges, address, &entry))
         range = range_from(&entry);
-    lock_give(&self.lock);
     return range;
 }
 
 bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine,
                       struct book_range *before) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     struct hashmap_entry *entry = entry_around(&self.ranges, address);
     bool fits = entry && address + bytes <= entry->key + entry->bytes;
     if (fits) {
@@ -344,16 +327,14 @@ bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine,
         entry->class = before->engine == VRAMGC_MAX_DEVICES ? engine : before->engine;
         fits = entry->class == engine;
     }
-    lock_give(&self.lock);
     return fits;
 }
 
 void book_range_disclaim(uint64_t address) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     struct hashmap_entry *entry = hashmap_find(&self.ranges, address);
     if (entry)
         entry->class = VRAMGC_MAX_DEVICES;
-    lock_give(&self.lock);
 }
 
 uint64_t book_range_largest_bytes(void) {
@@ -379,9 +360,8 @@ static bool leave_range(const struct hashmap_entry *entry, void *context) {
 }
 
 void book_reset(unsigned device) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_drop_device(&self.handles, device);
     hashmap_sweep(&self.mappings, has_no_handle, NULL);
     hashmap_sweep(&self.ranges, leave_range, &device);
-    lock_give(&self.lock);
 }

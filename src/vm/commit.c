@@ -123,21 +123,19 @@ static bool fill(struct vm *vm, struct extent *extent, struct block *block) {
 
 static size_t count_missing(struct vm *vm, const struct block *block) {
     size_t missing = 0;
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     const struct page *page = block->segment->pages + block->next;
     const struct page *end = block->segment->pages + block->end;
     for (; page < end; page = page_lead(page) + page_npages(page_lead(page)))
         missing += is_missing(page);
-    lock_give(&vm->lock);
     return missing;
 }
 
 /* More would be physical than PyTorch has reserved, though it has returned some. */
 static bool would_exceed(struct vm *vm, size_t wanted) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     bool exceeds = vm->cache.physical_pages + wanted > vm->table.attached_pages;
     bool returned = vm->table.idle_pages[IDLE_RETURNED] > 0;
-    lock_give(&vm->lock);
     return wanted && returned && exceeds;
 }
 
@@ -193,7 +191,7 @@ static void note_droppable(const struct block *block) {
 
 /* The block does without its guard, as without us, rather than be refused. */
 static bool drop_guard(struct vm *vm, struct block *block) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     note_droppable(block);
     bool droppable = block->end > block->live_end && block->segment->pages[block->guard].droppable;
     if (droppable) {
@@ -201,7 +199,6 @@ static bool drop_guard(struct vm *vm, struct block *block) {
         block->end = block->live_end;
         block->guard = 0;
     }
-    lock_give(&vm->lock);
     return droppable;
 }
 
@@ -286,14 +283,13 @@ static void mark_idle(struct vm *vm, const struct block *block) {
 }
 
 static void end_use(struct vm *vm, const struct block *block, bool done, bool pin) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     if (!done)
         mark_idle(vm, block);
     else
         note_droppable(block);
     if (done && pin)
         page_table_pin(block->segment, block->first, block->end - block->first);
-    lock_give(&vm->lock);
 }
 
 /* The block lacks nothing: so it is for nearly all. The lock is held. */
@@ -361,19 +357,18 @@ bool vm_commit(struct vm *vm, uint64_t address, uint64_t bytes, bool pin) {
 
 void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes) {
     vm_room(vm, MEMINFO_KNOWN);
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool roomy = segment && vm_is_roomy(vm, bytes / PAGE_BYTES);
     struct page *page = roomy ? &segment->pages[page_table_first(segment, address)] : NULL;
     for (size_t i = 0; roomy && i < bytes / PAGE_BYTES; i++)
         if (page[i].state == PAGE_EMPTY)
             page[i].fresh = true;
-    lock_give(&vm->lock);
 }
 
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     uint64_t now_ns = clock_ns();
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm_set_clock(vm, now_ns);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && !segment->ended) {
@@ -381,13 +376,11 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
         mark_idle(vm, &block);
     }
     CHECK_NOW_AND_THEN(page_table_is_valid(&vm->table));
-    lock_give(&vm->lock);
 }
 
 void vm_pin_live(struct vm *vm) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     page_table_pin_live(&vm->table);
-    lock_give(&vm->lock);
 }
 
 /* PyTorch has waited for the GPU by then (torch.cuda.graph does), so that most of the time it needs

@@ -154,13 +154,12 @@ static uint64_t take_or_create(struct vm *vm) {
 
 bool vm_newly_idle(struct vm *vm) {
     bool any = false;
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     for (size_t list = 0; list < IDLE_LISTS; list++)
         for (size_t size = 0; size < EXTENT_SIZES; size++) {
             const struct page *newest = vm->table.idle[list][size].newest;
             any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
         }
-    lock_give(&vm->lock);
     return any;
 }
 

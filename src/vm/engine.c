@@ -29,23 +29,20 @@ struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_pe
 }
 
 bool vm_owns(struct vm *vm, uint64_t address) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
-    bool own = segment && segment->pages[page_table_first(segment, address)].attached;
-    lock_give(&vm->lock);
-    return own;
+    return segment && segment->pages[page_table_first(segment, address)].attached;
 }
 
 /* Not of pages: to the program a segment is one allocation, as cudaMalloc makes them. What others
  * have reserved and mapped they know themselves. */
 bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     const struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool found = segment && !segment->ended && !segment->range;
     if (found)
         *place = (struct vm_location){
             .address = segment->address, .bytes = segment->bytes, .context = vm_context(vm)};
-    lock_give(&vm->lock);
     return found;
 }
 
@@ -58,30 +55,26 @@ uint64_t vm_changes(const struct vm *vm) {
 }
 
 uint64_t vm_idle_bytes(struct vm *vm) {
-    lock_take(&vm->lock);
-    uint64_t bytes = vm_idle_pages(vm) * PAGE_BYTES;
-    lock_give(&vm->lock);
-    return bytes;
+    LOCKED(&vm->lock);
+    return vm_idle_pages(vm) * PAGE_BYTES;
 }
 
 void vm_trim(struct vm *vm) {
     uint64_t now_ns = clock_ns();
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm_set_clock(vm, now_ns);
     page_table_return_uncounted(&vm->table);
-    lock_give(&vm->lock);
 }
 
 void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     const struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && segment->counted)
         vm->figures.failed_bytes += bytes;
-    lock_give(&vm->lock);
 }
 
 struct vm_figures vm_figures(struct vm *vm) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     struct vm_figures figures = vm->figures;
     figures.reserved_bytes = vm->table.reserved_pages * PAGE_BYTES;
     figures.mapped_bytes = vm->table.mapped_pages * PAGE_BYTES;
@@ -95,7 +88,6 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
     figures.spilled_ns = vm_spilled_ns(vm);
     figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
-    lock_give(&vm->lock);
     return figures;
 }
 
@@ -117,17 +109,15 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
 }
 
 static uint64_t at_hand_bytes(struct vm *vm) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     size_t pages =
         vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room - vm->host.count;
-    lock_give(&vm->lock);
     return pages * PAGE_BYTES;
 }
 
 void vm_drop_guards(struct vm *vm) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     page_table_drop_guards(&vm->table);
-    lock_give(&vm->lock);
 }
 
 bool vm_could_back(struct vm *vm, uint64_t bytes) {
@@ -164,13 +154,12 @@ void vm_sweep(struct vm *vm) {
  * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
 static uint64_t revive(struct vm *vm, struct revival revival) {
     uint64_t now_ns = clock_ns();
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm_set_clock(vm, now_ns);
     revival.in_order = revival.in_order && !vm->streams.sync_context && vm->streams.count <= 1;
     struct page_segment *segment = page_table_revive(&vm->table, &revival);
     uint64_t address = segment ? segment->address : 0;
     vm->figures.revived += address != 0;
-    lock_give(&vm->lock);
     return address;
 }
 
@@ -238,10 +227,8 @@ bool vm_unreserve(struct vm *vm, uint64_t address) {
 /* --- ranges whose addresses are reserved elsewhere --- */
 
 bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted) {
-    lock_take(&vm->lock);
-    bool added = page_table_add_range(&vm->table, address, bytes, counted) != NULL;
-    lock_give(&vm->lock);
-    return added;
+    LOCKED(&vm->lock);
+    return page_table_add_range(&vm->table, address, bytes, counted) != NULL;
 }
 
 uint64_t vm_range_revive(struct vm *vm, uint64_t bytes) {
@@ -253,10 +240,8 @@ uint64_t vm_range_revive(struct vm *vm, uint64_t bytes) {
 }
 
 bool vm_range_prepare(struct vm *vm, uint64_t bytes) {
-    lock_take(&vm->lock);
-    bool prepared = page_table_prepare(&vm->table, bytes);
-    lock_give(&vm->lock);
-    return prepared;
+    LOCKED(&vm->lock);
+    return page_table_prepare(&vm->table, bytes);
 }
 
 static bool any_attached(const struct page_segment *segment) {
@@ -268,13 +253,12 @@ static bool any_attached(const struct page_segment *segment) {
 
 bool vm_range_claim(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct book_range range;
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     bool ours = book_range_claim(address, bytes, vm->device, &range);
     bool added = !ours || range.engine == vm->device ||
                  page_table_add_range(&vm->table, range.address, range.bytes, true);
     if (!added)
         book_range_disclaim(range.address);
-    lock_give(&vm->lock);
     return ours && added;
 }
 
@@ -308,13 +292,11 @@ static struct part part_at(struct vm *vm, uint64_t address, uint64_t bytes) {
 
 static bool change_part(struct vm *vm, uint64_t address, uint64_t bytes, bool attach) {
     uint64_t now_ns = clock_ns();
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm_set_clock(vm, now_ns);
     struct part part = part_at(vm, address, bytes);
-    bool changed = part.segment && (attach ? page_table_attach : page_table_detach)(
-                                       &vm->table, part.segment, part.first, part.count);
-    lock_give(&vm->lock);
-    return changed;
+    return part.segment && (attach ? page_table_attach : page_table_detach)(
+                               &vm->table, part.segment, part.first, part.count);
 }
 
 bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {

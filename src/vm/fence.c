@@ -102,7 +102,7 @@ static size_t free_slot(const struct vm *vm) {
 }
 
 void vm_stream_add(struct vm *vm, uint64_t stream) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     bool known = vm->streams.sync_context || stream_slot(vm, stream) < vm->streams.count;
     size_t slot = known ? 0 : free_slot(vm);
     if (!known && (stream == STREAM_PER_THREAD || slot == MAX_STREAMS)) {
@@ -113,21 +113,16 @@ void vm_stream_add(struct vm *vm, uint64_t stream) {
         vm->streams.slots[slot].pending = false;
         vm->streams.count += slot == vm->streams.count;
     }
-    lock_give(&vm->lock);
 }
 
 bool vm_stream_known(struct vm *vm, uint64_t stream) {
-    lock_take(&vm->lock);
-    bool known = stream_slot(vm, stream) < vm->streams.count;
-    lock_give(&vm->lock);
-    return known;
+    LOCKED(&vm->lock);
+    return stream_slot(vm, stream) < vm->streams.count;
 }
 
 static struct known_stream stream_at(struct vm *vm, size_t i) {
-    lock_take(&vm->lock);
-    struct known_stream known = vm->streams.slots[i];
-    lock_give(&vm->lock);
-    return known;
+    LOCKED(&vm->lock);
+    return vm->streams.slots[i];
 }
 
 /* Behind all work of the stream so far. */
@@ -212,10 +207,9 @@ uint64_t vm_fenced_epoch(struct vm *vm) {
 }
 
 static void fenced(struct vm *vm, uint64_t epoch) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     if (epoch > vm->table.fenced_epoch)
         vm->table.fenced_epoch = epoch;
-    lock_give(&vm->lock);
 }
 
 /* Events on the streams we know do not tell. The lock must be held. */
@@ -224,10 +218,9 @@ static bool needs_sync_context(const struct vm *vm) {
 }
 
 static void count_wait(struct vm *vm) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm->figures.waits++;
     vm_changed(vm);
-    lock_give(&vm->lock);
 }
 
 /* How, and what is over then. While it lasts a stream may go: it is not named. */
@@ -311,13 +304,12 @@ static bool begin_fence(struct vm *vm) {
 
 /* The work of the stream in that slot is over; the slot of a destroyed stream becomes free. */
 static void passed(struct vm *vm, size_t i) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm->streams.slots[i].pending = false;
     if (vm->streams.slots[i].state == SLOT_GONE) {
         vm->streams.slots[i].state = SLOT_FREE;
         vm->streams.gone--;
     }
-    lock_give(&vm->lock);
 }
 
 static bool all_passed(struct vm *vm, bool anew) {
@@ -345,10 +337,8 @@ static void end_if_passed(struct vm *vm, bool anew) {
 
 /* Nothing has become idle since the last fence: there is nothing to ask. */
 static bool knows_all(struct vm *vm) {
-    lock_take(&vm->lock);
-    bool all = vm->table.epoch == vm->table.fenced_epoch;
-    lock_give(&vm->lock);
-    return all;
+    LOCKED(&vm->lock);
+    return vm->table.epoch == vm->table.fenced_epoch;
 }
 
 /* A fence covers only pages that were idle when it was recorded: once it has passed, the next is

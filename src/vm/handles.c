@@ -287,10 +287,8 @@ bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
 }
 
 bool vm_may_spill(struct vm *vm) {
-    lock_take(&vm->lock);
-    bool room = vm->host.count < vm->host.room;
-    lock_give(&vm->lock);
-    return room;
+    LOCKED(&vm->lock);
+    return vm->host.count < vm->host.room;
 }
 
 /* The lock is held. */
@@ -425,14 +423,13 @@ static struct stretch stretch_at(struct vm *vm, uint64_t address, uint64_t bytes
 /* The device has memory for them: free, cached, or idle elsewhere. */
 static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
     struct room card = vm_room(vm, MEMINFO_KNOWN);
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     size_t idle = vm_idle_pages(vm);
     for (size_t list = 0; list < IDLE_LISTS; list++)
         for (const struct page *page = vm->table.idle[list][0].oldest; page; page = page->newer)
             idle -= vm_is_spilled(page->handle);
     size_t room =
         card.free_bytes / PAGE_BYTES + vm->cache.cached_pages + minus_u64(idle, stretch->own);
-    lock_give(&vm->lock);
     return room >= stretch->spilled;
 }
 

@@ -97,28 +97,25 @@ static bool can_follow(struct pool *pool, uint64_t stream) {
 }
 
 void pool_stream_gone(struct pool *pool, uint64_t stream) {
-    lock_take(&pool->lock);
+    LOCKED(&pool->lock);
     arena_stream_gone(pool->arena, only_name(stream));
-    lock_give(&pool->lock);
 }
 
 /* --- blocks --- */
 
 static struct arena_block claim_block(struct pool *pool, uint64_t address) {
-    lock_take(&pool->lock);
+    LOCKED(&pool->lock);
     struct arena_block block = arena_claim(pool->arena, address);
     CHECK_NOW_AND_THEN(arena_is_valid(pool->arena));
-    lock_give(&pool->lock);
     return block;
 }
 
 /* The epoch is read after the pages were left: what is fenced then is over. */
 static void give_block(struct pool *pool, const struct arena_block *block, uint64_t owner) {
     uint64_t epoch = vm_epoch(pool->vm);
-    lock_take(&pool->lock);
+    LOCKED(&pool->lock);
     arena_give(pool->arena, block, owner, epoch);
     CHECK_NOW_AND_THEN(arena_is_valid(pool->arena));
-    lock_give(&pool->lock);
 }
 
 /* Asks the GPU, without waiting, whether chunks that other streams gave back are free by now. */
@@ -132,12 +129,10 @@ static void ask_about_others(struct pool *pool, uint64_t bytes, uint64_t owner) 
 
 static struct arena_block place_block(struct pool *pool, uint64_t bytes, uint64_t owner) {
     uint64_t fenced = vm_fenced_epoch(pool->vm);
-    lock_take(&pool->lock);
+    LOCKED(&pool->lock);
     arena_fence(pool->arena, fenced);
     uint64_t address = arena_take(pool->arena, bytes, owner);
-    struct arena_block block = arena_find(pool->arena, address);
-    lock_give(&pool->lock);
-    return block;
+    return arena_find(pool->arena, address);
 }
 
 /* A place whose pages are there. A block that cannot have pages is tried once more: to find that
@@ -210,16 +205,13 @@ bool pool_give(struct pool *pool, uint64_t address, uint64_t stream) {
 }
 
 struct arena_figures pool_figures(struct pool *pool) {
-    lock_take(&pool->lock);
-    struct arena_figures figures = arena_figures(pool->arena);
-    lock_give(&pool->lock);
-    return figures;
+    LOCKED(&pool->lock);
+    return arena_figures(pool->arena);
 }
 
 void pool_reset_high(struct pool *pool, bool used, bool reserved) {
-    lock_take(&pool->lock);
+    LOCKED(&pool->lock);
     arena_reset_high(pool->arena, used, reserved);
-    lock_give(&pool->lock);
 }
 
 void pool_forget(struct pool *pool) {

@@ -19,10 +19,9 @@ static struct room room_now(const struct vm *vm) {
 /* Both of one moment. */
 static bool count_physical(void *of, struct card_own *own) {
     struct vm *vm = of;
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     own->bytes = vm->cache.physical_pages * PAGE_BYTES;
     own->moves = vm_moves(vm);
-    lock_give(&vm->lock);
     return true;
 }
 
@@ -97,10 +96,9 @@ static uint64_t free_as_reserved(const struct vm *vm, int64_t spare_bytes) {
 }
 
 static uint64_t free_as_read(struct vm *vm) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     struct room room = room_now(vm); /* of the pages that are counted here */
     uint64_t bytes = free_as_reserved(vm, room.spare_bytes);
-    lock_give(&vm->lock);
     return room.total_bytes ? bytes : UINT64_MAX;
 }
 
@@ -110,10 +108,8 @@ uint64_t vm_free_as_reserved(struct vm *vm, enum meminfo_need need) {
 }
 
 uint64_t vm_free_as_seen(struct vm *vm, int64_t spare_bytes) {
-    lock_take(&vm->lock);
-    uint64_t bytes = free_as_reserved(vm, spare_bytes);
-    lock_give(&vm->lock);
-    return bytes;
+    LOCKED(&vm->lock);
+    return free_as_reserved(vm, spare_bytes);
 }
 
 uint64_t vm_free_as_told(struct vm *vm, int64_t spare_bytes, uint64_t before) {

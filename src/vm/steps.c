@@ -33,12 +33,11 @@ bool vm_step_fits(uint64_t bytes) {
 /* --- handles --- */
 
 static bool promise_spare(struct vm *vm, size_t size) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     bool spare = vm_spare_steps(vm, size) > 0;
     vm->promised[size] += spare;
     vm->figures.reused += spare;
     vm_changed(vm);
-    lock_give(&vm->lock);
     return spare;
 }
 
@@ -48,11 +47,10 @@ static bool promise_new(struct vm *vm, size_t npages, size_t size) {
     uint64_t handle = vm_handle_create(vm, npages);
     if (!handle)
         return false;
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm_set_clock(vm, clock_ns());
     vm_cache_put(vm, handle, npages);
     vm->promised[size]++;
-    lock_give(&vm->lock);
     return true;
 }
 
@@ -73,9 +71,8 @@ CUresult vm_step_promise(struct vm *vm, uint64_t bytes) {
 }
 
 void vm_step_forgo(struct vm *vm, uint64_t bytes) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm->promised[extent_size_index(bytes / PAGE_BYTES)]--;
-    lock_give(&vm->lock);
 }
 
 /* --- mapping --- */
@@ -192,10 +189,7 @@ void vm_keep_no_steps(struct vm *vm) {
 }
 
 uint64_t vm_step_handle(struct vm *vm, uint64_t address) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
-    uint64_t handle =
-        segment ? page_lead(&segment->pages[page_table_first(segment, address)])->handle : 0;
-    lock_give(&vm->lock);
-    return handle;
+    return segment ? page_lead(&segment->pages[page_table_first(segment, address)])->handle : 0;
 }

@@ -142,10 +142,8 @@ static inline void vm_called(struct vm *vm) {
 }
 
 static inline uint64_t vm_read(struct vm *vm, const uint64_t *value) {
-    lock_take(&vm->lock);
-    uint64_t now = *value;
-    lock_give(&vm->lock);
-    return now;
+    LOCKED(&vm->lock);
+    return *value;
 }
 
 /* The figures are as they are to be told. */
