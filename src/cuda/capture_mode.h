@@ -17,3 +17,10 @@ static inline CUstreamCaptureMode capture_mode_set(CUstreamCaptureMode mode) {
 static inline CUstreamCaptureMode capture_mode_relax(void) {
     return capture_mode_set(CU_STREAM_CAPTURE_MODE_RELAXED);
 }
+
+/* RELAXED_CAPTURES; is that up to the end of the block. */
+static inline void capture_mode_restore(CUstreamCaptureMode *before) {
+    capture_mode_set(*before);
+}
+#define RELAXED_CAPTURES                                                                           \
+    CUstreamCaptureMode captures_before AT_END(capture_mode_restore) = capture_mode_relax()

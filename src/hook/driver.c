@@ -77,12 +77,11 @@ WRAP(CALL_THEN, CUDA, cuMemPoolSetAccess, (CUmemoryPool q, const CUmemAccessDesc
 /* By the wrapper, whose first bytes are what comfy-aimdo has rewritten. */
 static bool give_weights(uint64_t bytes) {
     CUdeviceptr p = 0;
-    CUstreamCaptureMode mode = capture_mode_relax();
+    RELAXED_CAPTURES;
     struct hook_state before = hook_state;
     hook_state = (struct hook_state){.depth = 1}; /* what the weights release counts, this not */
     bool made = cuMemAlloc_v2(&p, bytes) == CUDA_SUCCESS && cuMemFree_v2(p) == CUDA_SUCCESS;
     hook_state = before;
-    capture_mode_set(mode);
     return made;
 }
 

@@ -102,11 +102,10 @@ static unsigned add_kind(const CUmemAllocationProp *properties, CUresult answer)
 
 static CUresult make_of_kind(const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle = 0;
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     CUresult answer = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0);
     if (answer == CUDA_SUCCESS)
         vm_release(handle);
-    capture_mode_set(before);
     return answer;
 }
 

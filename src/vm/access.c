@@ -159,9 +159,8 @@ bool vm_add_peer(struct vm *vm, unsigned device) {
     if (!known && room)
         vm->peers.list[vm->peers.count++] = vm_access_desc(device);
     lock_give(&vm->lock);
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     bool opened = known || (room && open_mapped(vm));
-    capture_mode_set(before);
     lock_take(&vm->lock);
     if (room && !opened) /* what has been opened for it may stay so */
         vm->peers.count--;

@@ -322,7 +322,7 @@ static bool uses_parts(struct vm *vm, const struct block *block) {
 
 /* For the few blocks that lack something. */
 static bool complete(struct vm *vm, struct block *block, bool partly, bool there, bool pin) {
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     if (partly) {
         replace_partly_used(vm, block);
         lock_take(&vm->lock);
@@ -332,7 +332,6 @@ static bool complete(struct vm *vm, struct block *block, bool partly, bool there
     bool done = there || map_missing(vm, block);
     if (!done || pin || block->guard)
         end_use(vm, block, done, pin);
-    capture_mode_set(before);
     return done;
 }
 

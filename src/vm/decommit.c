@@ -82,24 +82,22 @@ static uint64_t reclaim_batches(struct vm *vm, uint64_t bytes, bool now) {
 }
 
 uint64_t vm_reclaim(struct vm *vm, uint64_t bytes, enum vm_ask ask) {
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     if (ask == VM_POLL)
         vm_fence_poll(vm, true);
     uint64_t given = reclaim_batches(vm, bytes, ask != VM_POLL);
     if (ask == VM_WAIT && given < bytes && vm_fence_wait(vm))
         given += reclaim_batches(vm, bytes - given, true);
-    capture_mode_set(before);
     return given;
 }
 
 void vm_reclaim_returned(struct vm *vm) {
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     if (any_idle(vm, IDLE_RETURNED))
         vm_fence_wait_briefly(vm);
     vm_decommit(vm, IDLE_RETURNED, SIZE_MAX);
     vm_cache_trim(vm, SIZE_MAX, 0);
     vm_sweep(vm);
-    capture_mode_set(before);
 }
 
 /* A block is tried as it is, again when all that is idle has gone back, and once more in single
@@ -252,8 +250,6 @@ static struct decayed decay_all(struct vm *vm, const struct decay_limits *limits
 struct decayed vm_decay(struct vm *vm, const struct decay_limits *limits, uint64_t now_ns) {
     if (vm_decay_due_ns(vm, limits) > now_ns)
         return (struct decayed){0};
-    CUstreamCaptureMode before = capture_mode_relax();
-    struct decayed gone = decay_all(vm, limits, now_ns);
-    capture_mode_set(before);
-    return gone;
+    RELAXED_CAPTURES;
+    return decay_all(vm, limits, now_ns);
 }

@@ -99,12 +99,11 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
     CUmemAllocationProp properties = vm_properties(vm->device);
     CUmemGenericAllocationHandle handle = 0;
     uint64_t npages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     bool had =
         gate_create(&handle, npages * PAGE_BYTES, &properties, npages * PAGE_BYTES) == CUDA_SUCCESS;
     if (had)
         vm_release(handle);
-    capture_mode_set(before);
     return had;
 }
 
@@ -140,9 +139,8 @@ void vm_sweep(struct vm *vm) {
         lock_give(&vm->lock);
         if (!address)
             return;
-        CUstreamCaptureMode before = capture_mode_relax();
+        RELAXED_CAPTURES;
         REAL(cuMemAddressFree)(address, bytes);
-        capture_mode_set(before);
         vm_called(vm);
         vm_changed(vm);
     }
@@ -201,13 +199,10 @@ static uint64_t reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
 uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
     vm_sweep(vm);
     vm_stream_add(vm, stream);
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     struct revival revival = {bytes, stream, .in_order = stream != STREAM_PER_THREAD};
     uint64_t address = revive_fenced(vm, revival);
-    if (!address)
-        address = reserve(vm, bytes, stream);
-    capture_mode_set(before);
-    return address;
+    return address ? address : reserve(vm, bytes, stream);
 }
 
 bool vm_unreserve(struct vm *vm, uint64_t address) {
@@ -232,11 +227,8 @@ bool vm_range_add(struct vm *vm, uint64_t address, uint64_t bytes, bool counted)
 }
 
 uint64_t vm_range_revive(struct vm *vm, uint64_t bytes) {
-    struct revival revival = {.bytes = bytes, .range = true};
-    CUstreamCaptureMode before = capture_mode_relax();
-    uint64_t address = revive_fenced(vm, revival);
-    capture_mode_set(before);
-    return address;
+    RELAXED_CAPTURES;
+    return revive_fenced(vm, (struct revival){.bytes = bytes, .range = true});
 }
 
 bool vm_range_prepare(struct vm *vm, uint64_t bytes) {

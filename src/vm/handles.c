@@ -457,7 +457,6 @@ static void replace_spilled(struct vm *vm, uint64_t address, uint64_t bytes) {
 void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes) {
     if (LIKELY(!atomic_load_explicit(&vm->host.count, memory_order_relaxed)))
         return;
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     replace_spilled(vm, address, bytes);
-    capture_mode_set(before);
 }

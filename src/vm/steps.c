@@ -58,7 +58,7 @@ CUresult vm_step_promise(struct vm *vm, uint64_t bytes) {
     size_t npages = bytes / PAGE_BYTES, size = extent_size_index(npages);
     if (LIKELY(promise_spare(vm, size)))
         return CUDA_SUCCESS;
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     bool promised = false, more = true;
     vm_refusal_forget();
     while (!promised && more) {
@@ -66,7 +66,6 @@ CUresult vm_step_promise(struct vm *vm, uint64_t bytes) {
         promised = promise_spare(vm, size) || promise_new(vm, npages, size);
         more = !promised && vm_lacks_memory() && vm_more_may_come(vm, then);
     }
-    capture_mode_set(before);
     return promised ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }
 
@@ -141,7 +140,7 @@ static bool claim_place(struct vm *vm, struct page *page, size_t npages) {
 CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
     size_t npages = bytes / PAGE_BYTES;
     vm_refusal_forget();
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     lock_take(&vm->lock);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     size_t first = page_table_first(segment, address);
@@ -152,7 +151,6 @@ CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
         !empty || vm_map_claimed(vm, &segment->pages[first], npages, take_piece(vm, npages));
     if (filled)
         vm_step_forgo(vm, bytes);
-    capture_mode_set(before);
     return filled ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }
 
