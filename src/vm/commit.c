@@ -366,9 +366,8 @@ void vm_mapped(struct vm *vm, uint64_t address, uint64_t bytes) {
 }
 
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
-    uint64_t now_ns = clock_ns();
     LOCKED(&vm->lock);
-    vm_set_clock(vm, now_ns);
+    vm_set_clock(vm);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && !segment->ended) {
         struct block block = pages_of(segment, address, bytes);

@@ -60,9 +60,8 @@ uint64_t vm_idle_bytes(struct vm *vm) {
 }
 
 void vm_trim(struct vm *vm) {
-    uint64_t now_ns = clock_ns();
     LOCKED(&vm->lock);
-    vm_set_clock(vm, now_ns);
+    vm_set_clock(vm);
     page_table_return_uncounted(&vm->table);
 }
 
@@ -151,9 +150,8 @@ void vm_sweep(struct vm *vm) {
 /* Work of a new owner on the same stream comes after that of the old one, if there is no other
  * stream that may have been used. PyTorch alone waits for all of them, in cudaFree. */
 static uint64_t revive(struct vm *vm, struct revival revival) {
-    uint64_t now_ns = clock_ns();
     LOCKED(&vm->lock);
-    vm_set_clock(vm, now_ns);
+    vm_set_clock(vm);
     revival.in_order = revival.in_order && !vm->streams.sync_context && vm->streams.count <= 1;
     struct page_segment *segment = page_table_revive(&vm->table, &revival);
     uint64_t address = segment ? segment->address : 0;
@@ -206,9 +204,8 @@ uint64_t vm_reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
 }
 
 bool vm_unreserve(struct vm *vm, uint64_t address) {
-    uint64_t now_ns = clock_ns();
     lock_take(&vm->lock);
-    vm_set_clock(vm, now_ns);
+    vm_set_clock(vm);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     bool ours = segment && !segment->range && segment->address == address && !segment->ended;
     if (ours)
@@ -283,9 +280,8 @@ static struct part part_at(struct vm *vm, uint64_t address, uint64_t bytes) {
 }
 
 static bool change_part(struct vm *vm, uint64_t address, uint64_t bytes, bool attach) {
-    uint64_t now_ns = clock_ns();
     LOCKED(&vm->lock);
-    vm_set_clock(vm, now_ns);
+    vm_set_clock(vm);
     struct part part = part_at(vm, address, bytes);
     return part.segment && (attach ? page_table_attach : page_table_detach)(
                                &vm->table, part.segment, part.first, part.count);

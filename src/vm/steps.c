@@ -48,7 +48,7 @@ static bool promise_new(struct vm *vm, size_t npages, size_t size) {
     if (!handle)
         return false;
     LOCKED(&vm->lock);
-    vm_set_clock(vm, clock_ns());
+    vm_set_clock(vm);
     vm_cache_put(vm, handle, npages);
     vm->promised[size]++;
     return true;
