@@ -85,6 +85,7 @@ static size_t live_bytes(uint64_t bytes) {
 
 /* --- owners --- */
 
+/* NULL for STREAM_NONE, too, which never gets a place. */
 static struct owner *find_owner(struct arena *arena, uint64_t stream) {
     for (size_t i = 0; i < arena->owner_count; i++)
         if (arena->owners[i].alive && arena->owners[i].stream == stream)
@@ -94,7 +95,7 @@ static struct owner *find_owner(struct arena *arena, uint64_t stream) {
 
 /* NULL where there are too many streams: their chunks just have to wait. */
 static struct owner *make_owner(struct arena *arena, uint64_t stream) {
-    struct owner *owner = stream == STREAM_NONE ? NULL : find_owner(arena, stream);
+    struct owner *owner = find_owner(arena, stream);
     for (size_t i = 0; i < OWNERS && !owner && stream != STREAM_NONE; i++) {
         if (arena->owners[i].chunks)
             continue;
@@ -298,7 +299,7 @@ static struct chunk *extend_edge(struct arena *arena, struct chunk *rest, uint64
  * needed; then the unused rest of the zone. */
 static struct chunk *best_fit(struct arena *arena, enum zone zone, uint64_t bytes,
                               uint64_t stream) {
-    struct owner *owner = stream == STREAM_NONE ? NULL : find_owner(arena, stream);
+    struct owner *owner = find_owner(arena, stream);
     struct tree_key key = {bytes, 0};
     struct tree_node *node = owner ? tree_at_least(&owner->by_size[zone], key) : NULL;
     if (node)
@@ -337,9 +338,13 @@ static struct chunk *carve(struct arena *arena, struct chunk *found, uint64_t by
     return found;
 }
 
-uint64_t arena_take(struct arena *arena, uint64_t bytes, uint64_t stream) {
+static struct arena_block block_of(struct chunk *chunk) {
+    return (struct arena_block){chunk->address, chunk->bytes, chunk};
+}
+
+struct arena_block arena_take(struct arena *arena, uint64_t bytes, uint64_t stream) {
     if (!bytes || bytes > arena->bytes)
-        return 0;
+        return (struct arena_block){0};
     uint64_t rounded = (bytes + ARENA_GRAIN_BYTES - 1) / ARENA_GRAIN_BYTES * ARENA_GRAIN_BYTES;
     struct chunk *found =
         rounded <= ARENA_SMALL_BYTES ? best_fit(arena, SMALL, rounded, stream) : NULL;
@@ -347,12 +352,12 @@ uint64_t arena_take(struct arena *arena, uint64_t bytes, uint64_t stream) {
         found = best_fit(arena, LARGE, rounded, stream);
     struct chunk *chunk = found ? carve(arena, found, rounded) : NULL;
     if (!chunk)
-        return 0;
+        return (struct arena_block){0};
     chunk->state = USED;
     chunk->owner = NULL;
     put_in(arena, chunk);
     count_block(arena, chunk, true);
-    return chunk->address;
+    return block_of(chunk);
 }
 
 /* --- giving back --- */
@@ -365,7 +370,7 @@ struct arena_block arena_claim(struct arena *arena, uint64_t address) {
     take_out(arena, chunk);
     chunk->state = LEAVING;
     count_block(arena, chunk, false);
-    return (struct arena_block){.address = address, .bytes = chunk->bytes, .chunk = chunk};
+    return block_of(chunk);
 }
 
 void arena_give(struct arena *arena, const struct arena_block *block, uint64_t stream,
@@ -394,14 +399,6 @@ void arena_fence(struct arena *arena, uint64_t epoch) {
 }
 
 /* --- looking --- */
-
-struct arena_block arena_find(const struct arena *arena, uint64_t address) {
-    struct tree_node *node = tree_at_most(&arena->used, (struct tree_key){address, UINT64_MAX});
-    struct chunk *chunk = node ? chunk_of(node) : NULL;
-    if (!chunk || address - chunk->address >= chunk->bytes)
-        return (struct arena_block){0};
-    return (struct arena_block){chunk->address, chunk->bytes, chunk};
-}
 
 uint64_t arena_foreign_bytes(const struct arena *arena, uint64_t stream) {
     const struct owner *owner = find_owner((struct arena *)arena, stream);

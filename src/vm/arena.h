@@ -30,7 +30,7 @@ struct arena_figures {
     uint64_t waiting_bytes; /* given back, and not for everybody yet */
 };
 
-/* A block on its way out. */
+/* A block on its way, bytes rounded up to the grain. */
 struct arena_block {
     uint64_t address, bytes;
     void *chunk; /* NULL: no such block */
@@ -41,8 +41,9 @@ struct arena_block {
 struct arena *arena_open(uint64_t address, uint64_t bytes, uint64_t small_bytes);
 void arena_close(struct arena *arena);
 
-/* Hands out a block that work on the stream may use from now on. 0: no room, or bytes is 0. */
-uint64_t arena_take(struct arena *arena, uint64_t bytes, uint64_t stream);
+/* Hands out a block that work on the stream may use from now on; chunk NULL: no room, or bytes is
+ * 0. */
+struct arena_block arena_take(struct arena *arena, uint64_t bytes, uint64_t stream);
 
 /* A block is given back in two steps: after the first no other thread can give it back, after the
  * second it can be had again. epoch: the engine's clock, read after the first step. stream: may
@@ -56,9 +57,6 @@ void arena_fence(struct arena *arena, uint64_t epoch);
 
 /* The stream is about to be destroyed: the next one with this handle is another one. */
 void arena_stream_gone(struct arena *arena, uint64_t stream);
-
-/* The block that the address lies in; chunk NULL: none. */
-struct arena_block arena_find(const struct arena *arena, uint64_t address);
 
 /* Given back, and waiting, by other streams than this one. */
 uint64_t arena_foreign_bytes(const struct arena *arena, uint64_t stream);

@@ -131,8 +131,7 @@ static struct arena_block place_block(struct pool *pool, uint64_t bytes, uint64_
     uint64_t fenced = vm_fenced_epoch(pool->vm);
     LOCKED(&pool->lock);
     arena_fence(pool->arena, fenced);
-    uint64_t address = arena_take(pool->arena, bytes, owner);
-    return arena_find(pool->arena, address);
+    return arena_take(pool->arena, bytes, owner);
 }
 
 /* A place whose pages are there. A block that cannot have pages is tried once more: to find that

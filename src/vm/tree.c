@@ -76,13 +76,3 @@ struct tree_node *tree_at_least(const struct tree *tree, struct tree_key key) {
     }
     return found;
 }
-
-struct tree_node *tree_at_most(const struct tree *tree, struct tree_key key) {
-    struct tree_node *found = NULL;
-    for (struct tree_node *node = tree->root; node;) {
-        bool more = is_less(key, node->key);
-        found = more ? found : node;
-        node = more ? node->left : node->right;
-    }
-    return found;
-}

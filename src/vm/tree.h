@@ -26,6 +26,3 @@ void tree_remove(struct tree *tree, struct tree_node *node);
 
 /* The node with the smallest key that is not less than this one; NULL: none. */
 struct tree_node *tree_at_least(const struct tree *tree, struct tree_key key);
-
-/* The node with the largest key that is not greater than this one; NULL: none. */
-struct tree_node *tree_at_most(const struct tree *tree, struct tree_key key);
