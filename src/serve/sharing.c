@@ -12,28 +12,20 @@ static struct {
     atomic_bool closed_told, impossible_told;
 } self;
 
-static bool lookup_mapped(uint64_t address, struct address_info *place) {
-    struct book_mapping mapping;
-    if (!book_mapping_at(address, &mapping))
-        return false;
-    *place = (struct address_info){.device = mapping.device,
-                                   .address = mapping.address,
-                                   .bytes = mapping.bytes,
-                                   .mapped = true};
-    return true;
-}
-
 bool address_lookup(uint64_t address, struct address_info *place) {
-    struct vm_location found;
+    struct vm_segment segment;
+    struct book_mapping mapping;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct vm *vm = device_pages_at(i);
-        if (!vm || !vm_owns(vm, address))
+        if (!vm || !vm_owns(vm, address, &segment))
             continue;
-        if (!vm_lookup(vm, address, &found))
-            return lookup_mapped(address, place);
-        *place = (struct address_info){
-            .device = i, .address = found.address, .bytes = found.bytes, .context = found.context};
-        return true;
+        *place = (struct address_info){i, segment.address, segment.bytes, vm_context(vm), false};
+        if (segment.bytes)
+            return true;
+        bool mapped = book_mapping_at(address, &mapping);
+        if (mapped)
+            *place = (struct address_info){i, mapping.address, mapping.bytes, 0, true};
+        return mapped;
     }
     return false;
 }

@@ -28,22 +28,14 @@ struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_pe
     return vm;
 }
 
-bool vm_owns(struct vm *vm, uint64_t address) {
+/* Not of pages: to the program a segment is one allocation, as cudaMalloc makes them. */
+bool vm_owns(struct vm *vm, uint64_t address, struct vm_segment *segment) {
     LOCKED(&vm->lock);
-    struct page_segment *segment = page_table_lookup(&vm->table, address);
-    return segment && segment->pages[page_table_first(segment, address)].attached;
-}
-
-/* Not of pages: to the program a segment is one allocation, as cudaMalloc makes them. What others
- * have reserved and mapped they know themselves. */
-bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place) {
-    LOCKED(&vm->lock);
-    const struct page_segment *segment = page_table_lookup(&vm->table, address);
-    bool found = segment && !segment->ended && !segment->range;
-    if (found)
-        *place = (struct vm_location){
-            .address = segment->address, .bytes = segment->bytes, .context = vm_context(vm)};
-    return found;
+    const struct page_segment *in = page_table_lookup(&vm->table, address);
+    if (!in || in->ended || !in->pages[page_table_first(in, address)].attached)
+        return false;
+    *segment = in->range ? (struct vm_segment){0} : (struct vm_segment){in->address, in->bytes};
+    return true;
 }
 
 uint64_t vm_context(const struct vm *vm) {

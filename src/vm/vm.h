@@ -208,15 +208,12 @@ void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes);
  * still run: all of them are asked before a page goes. */
 void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* The segment in which the address lies, and the context it was made in. False: in none. */
-struct vm_location {
+/* True: the address lies in a segment of ours, which is told, or in what is attached of a range: no
+ * bytes, for what is mapped there is in the book (book.h). */
+struct vm_segment {
     uint64_t address, bytes;
-    uint64_t context;
 };
-bool vm_lookup(struct vm *vm, uint64_t address, struct vm_location *place);
-
-/* True: the address lies in a segment of ours, or in what is attached of a range. */
-bool vm_owns(struct vm *vm, uint64_t address);
+bool vm_owns(struct vm *vm, uint64_t address, struct vm_segment *segment);
 
 /* Gives up to `bytes` of idle and cached memory back to the driver, as far as the GPU has finished
  * with it. POLL: asks it first, and starts finding out about the rest; waits only where events

@@ -116,7 +116,8 @@ static void *attacher(void *argument) {
         for (unsigned i = first; i < first + count; i++)
             if (!attached[i])
                 MUST(attached[i] = vm_attach(test.vm, range + i * part_bytes, part_bytes));
-        MUST(!vm_attach(test.vm, address, bytes) && vm_owns(test.vm, address));
+        MUST(!vm_attach(test.vm, address, bytes) &&
+             vm_owns(test.vm, address, &(struct vm_segment){0}));
         if (below(2))
             vm_mapped(test.vm, address, bytes);
         MUST(vm_commit(test.vm, address, bytes, false));
@@ -132,7 +133,8 @@ static void *attacher(void *argument) {
     for (unsigned i = 0; i < 2 * PARTS; i++)
         MUST(!attached[i] || (vm_range_end(test.vm, range) != VM_RANGE_ENDED &&
                               vm_detach(test.vm, range + i * part_bytes, part_bytes)));
-    MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED && !vm_owns(test.vm, range));
+    MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED &&
+         !vm_owns(test.vm, range, &(struct vm_segment){0}));
     range = vm_range_revive(test.vm, 2 * PARTS * part_bytes); /* one of those that ended */
     MUST(!range || vm_range_end(test.vm, range) == VM_RANGE_ENDED);
     return NULL;
