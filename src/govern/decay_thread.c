@@ -165,51 +165,42 @@ uint64_t decay_after_oom(struct device *device, struct vm *vm, uint64_t bytes) {
 
 /* --- the threads of the program --- */
 
-static void wake(uint64_t next_ns, uint64_t now_ns) {
-    if (atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
-        wakeup(WAKEUP_DECAY);
-}
-
-/* Does not wake our thread for pages that it has seen already and could not give back yet. */
-static void wake_if_due(struct device *device, struct vm *vm) {
-    struct decay_limits limits = limits_of(device, vm);
-    uint64_t due_ns = vm_decay_due_ns(vm, &limits);
-    if (due_ns == UINT64_MAX)
-        return;
-    uint64_t now_ns = clock_ns(), next_ns = atomic_load(&self.next_ns);
-    if (due_ns >= atomic_load(&self.looked_ns) && max_u64(due_ns, now_ns) + STEP_NS < next_ns)
-        wake(next_ns, now_ns);
-}
-
-/* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
-void decay_note_idle(struct device *device) {
-    struct vm *vm = device_pages(device);
-    if (vm && settings_options()->lowvram)
-        wake_if_due(device, vm);
-}
-
-void decay_note_given_up(struct device *device) {
-    struct vm *vm = device_engine(device);
-    if (vm)
-        wake_if_due(device, vm);
-}
-
-/* Where our thread looks within RETRY_NS anyhow it is left alone. */
-void decay_note_used(struct device *device) {
+/* Where our thread would look by more than late_ns too late at memory that got too old since then.
+ */
+static void wake_if_late(struct device *device, uint64_t since_ns, uint64_t late_ns) {
     struct vm *vm = device_engine(device);
     if (!vm)
         return;
     struct decay_limits limits = limits_of(device, vm);
     uint64_t due_ns = vm_decay_due_ns(vm, &limits), now_ns = clock_ns();
     uint64_t next_ns = atomic_load(&self.next_ns);
-    if (due_ns != UINT64_MAX && max_u64(due_ns, now_ns) < minus_u64(next_ns, RETRY_NS))
-        wake(next_ns, now_ns);
+    if (due_ns >= since_ns && max_u64(due_ns, now_ns) < minus_u64(next_ns, late_ns) &&
+        atomic_compare_exchange_strong(&self.next_ns, &next_ns, now_ns))
+        wakeup(WAKEUP_DECAY);
+}
+
+/* Not for pages that our thread has seen already and could not give back yet. */
+void decay_note_given_up(struct device *device) {
+    wake_if_late(device, atomic_load(&self.looked_ns), STEP_NS);
+}
+
+/* Else it is in PyTorch's cache, and our thread's next look is soon enough. */
+void decay_note_idle(struct device *device) {
+    if (settings_options()->lowvram)
+        decay_note_given_up(device);
+}
+
+void decay_note_used(struct device *device) {
+    wake_if_late(device, 0, RETRY_NS);
 }
 
 /* --- our own thread --- */
 
 /* 0: nothing gets too old. */
-static uint64_t step_pages(struct device *device, struct vm *vm, uint64_t now_ns) {
+static uint64_t step_device(struct device *device, uint64_t now_ns) {
+    struct vm *vm = device_engine(device);
+    if (!vm || capture_active())
+        return vm ? NAP_NS : 0;
     struct decay_limits limits = limits_of(device, vm);
     if (vm_decay_due_ns(vm, &limits) <= now_ns) {
         decay_pages(device, vm, &limits, now_ns);
@@ -225,13 +216,6 @@ static uint64_t step_pages(struct device *device, struct vm *vm, uint64_t now_ns
 /* 0: never. */
 static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
     return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
-}
-
-static uint64_t step_device(struct device *device, uint64_t now_ns) {
-    struct vm *vm = device_engine(device);
-    if (!vm)
-        return 0;
-    return capture_active() ? NAP_NS : step_pages(device, vm, now_ns);
 }
 
 uint64_t decay_step(uint64_t now_ns) {
