@@ -103,16 +103,17 @@ static size_t free_slot(const struct vm *vm) {
 
 void vm_stream_add(struct vm *vm, uint64_t stream) {
     LOCKED(&vm->lock);
-    bool known = vm->streams.sync_context || stream_slot(vm, stream) < vm->streams.count;
-    size_t slot = known ? 0 : free_slot(vm);
-    if (!known && (stream == STREAM_PER_THREAD || slot == MAX_STREAMS)) {
+    if (vm->streams.sync_context || stream_slot(vm, stream) < vm->streams.count)
+        return;
+    size_t slot = free_slot(vm);
+    if (stream == STREAM_PER_THREAD || slot == MAX_STREAMS) {
         vm->streams.sync_context = true;
-    } else if (!known) {
-        vm->streams.slots[slot].stream = stream;
-        vm->streams.slots[slot].state = SLOT_LIVE;
-        vm->streams.slots[slot].pending = false;
-        vm->streams.count += slot == vm->streams.count;
+        return;
     }
+    vm->streams.slots[slot].stream = stream;
+    vm->streams.slots[slot].state = SLOT_LIVE;
+    vm->streams.slots[slot].pending = false;
+    vm->streams.count += slot == vm->streams.count;
 }
 
 bool vm_stream_known(struct vm *vm, uint64_t stream) {
@@ -212,26 +213,23 @@ static void fenced(struct vm *vm, uint64_t epoch) {
         vm->table.fenced_epoch = epoch;
 }
 
-/* Events on the streams we know do not tell. The lock must be held. */
-static bool needs_sync_context(const struct vm *vm) {
-    return vm->streams.sync_context || vm->streams.going;
-}
-
 static void count_wait(struct vm *vm) {
     LOCKED(&vm->lock);
     vm->figures.waits++;
     vm_changed(vm);
 }
 
-/* How, and what is over then. While it lasts a stream may go: it is not named. */
-static bool wait_fenced(struct vm *vm, CUresult (*wait)(const struct vm *), uint64_t epoch) {
+/* Until that event, or for the whole context; what was idle at that epoch is over then. While it
+ * lasts a stream may go: it is not named. */
+static bool wait_fenced(struct vm *vm, CUevent event, uint64_t epoch) {
     struct question question = begin_asking(vm->context, vm->capturing);
     if (question.possible)
         count_wait(vm);
     atomic_uint *waiting = &self.waiting;
     atomic_fetch_add(waiting, 1);
     count_off(&self.asking);
-    bool over = question.possible && wait(vm) == CUDA_SUCCESS;
+    bool over = question.possible && (event ? REAL(cuEventSynchronize)(event)
+                                            : REAL(cuCtxSynchronize)()) == CUDA_SUCCESS;
     restore_context(&question);
     count_off(waiting);
     if (over)
@@ -239,13 +237,8 @@ static bool wait_fenced(struct vm *vm, CUresult (*wait)(const struct vm *), uint
     return over;
 }
 
-static CUresult whole_context(const struct vm *vm) {
-    (void)vm;
-    return REAL(cuCtxSynchronize)();
-}
-
 bool vm_fence_wait(struct vm *vm) {
-    return !vm->in_steps && wait_fenced(vm, whole_context, vm_epoch(vm));
+    return !vm->in_steps && wait_fenced(vm, NULL, vm_epoch(vm));
 }
 
 /* --- until PyTorch returned memory --- */
@@ -261,13 +254,9 @@ void vm_fence_returned(struct vm *vm) {
     end_asking(&question);
 }
 
-static CUresult returned(const struct vm *vm) {
-    return REAL(cuEventSynchronize)(vm->returned.event);
-}
-
 bool vm_fence_wait_returned(struct vm *vm) {
     uint64_t epoch = atomic_load(&vm->returned.epoch);
-    return epoch > vm_fenced_epoch(vm) && wait_fenced(vm, returned, epoch);
+    return epoch > vm_fenced_epoch(vm) && wait_fenced(vm, vm->returned.event, epoch);
 }
 
 /* Most streams have nothing to do; only behind the work of the others an event is recorded. Where
@@ -284,18 +273,15 @@ static bool begin_one(struct vm *vm, size_t i, bool whole) {
     return busy ? record(vm, i) : result == CUDA_SUCCESS;
 }
 
-/* False: events do not tell. */
+/* False: events do not tell. Those on the streams we know do not where one may be missing. */
 static bool begin_fence(struct vm *vm) {
     struct fence *fence = &vm->fence;
-    lock_take(&vm->lock);
-    fence->epoch = vm->table.epoch;
-    bool possible = !needs_sync_context(vm);
-    lock_give(&vm->lock);
+    fence->epoch = vm_epoch(vm);
     fence->context_pending = record_context(vm);
     lock_take(&vm->lock);
+    bool possible = fence->context_pending || !(vm->streams.sync_context || vm->streams.going);
     fence->streams = fence->context_pending && !vm->streams.gone ? 0 : vm->streams.count;
     lock_give(&vm->lock);
-    possible = possible || fence->context_pending;
     for (size_t i = 0; possible && i < fence->streams; i++)
         possible = begin_one(vm, i, fence->context_pending);
     fence->pending = possible;
@@ -335,52 +321,46 @@ static void end_if_passed(struct vm *vm, bool anew) {
     }
 }
 
-/* Nothing has become idle since the last fence: there is nothing to ask. */
-static bool knows_all(struct vm *vm) {
-    LOCKED(&vm->lock);
-    return vm->table.epoch == vm->table.fenced_epoch;
-}
+/* How far the GPU is. UNASKED: another thread looks, or something is captured; UNTOLD: only a wait
+ * can tell. */
+enum look { UNASKED, UNTOLD, BEHIND, PAST };
 
 /* A fence covers only pages that were idle when it was recorded: once it has passed, the next is
- * recorded, which mostly passes at once. False: only a wait can tell. */
-static bool look_at_fence(struct vm *vm) {
+ * recorded, which mostly passes at once. Where nothing has become idle since there is nothing to
+ * ask, but (all_work) for what was queued since. */
+static enum look look_at_fence(struct vm *vm, bool all_work) {
     struct fence *fence = &vm->fence;
     if (fence->pending)
         end_if_passed(vm, false);
-    if (fence->pending || knows_all(vm))
-        return true;
+    if (fence->pending)
+        return BEHIND;
+    if (!all_work && vm_epoch(vm) == vm_fenced_epoch(vm))
+        return PAST;
     if (!begin_fence(vm))
-        return false;
+        return UNTOLD;
     end_if_passed(vm, true);
-    return true;
+    return fence->pending ? BEHIND : PAST;
+}
+
+static enum look look_in_turn(struct vm *vm, bool all_work) {
+    enum look look = UNASKED;
+    if (atomic_exchange(&vm->fence.taken, 1))
+        return look;
+    struct question question = begin_asking(vm->context, vm->capturing);
+    if (question.possible)
+        look = look_at_fence(vm, all_work);
+    end_asking(&question);
+    atomic_store(&vm->fence.taken, 0);
+    bell_ring(&self.answered);
+    return look;
 }
 
 void vm_unmap_at_rest(struct vm *vm) {
     vm->at_rest = true;
 }
 
-/* A fence that has passed says nothing of work queued since, so a new one is recorded. */
-static bool has_nothing_to_do(struct vm *vm) {
-    struct fence *fence = &vm->fence;
-    if (fence->pending)
-        end_if_passed(vm, false);
-    if (fence->pending || !begin_fence(vm))
-        return false;
-    end_if_passed(vm, true);
-    return !fence->pending;
-}
-
 bool vm_may_unmap(struct vm *vm) {
-    if (LIKELY(!vm->at_rest))
-        return true;
-    if (atomic_exchange(&vm->fence.taken, 1))
-        return false; /* another thread looks */
-    struct question question = begin_asking(vm->context, vm->capturing);
-    bool may = question.possible && has_nothing_to_do(vm);
-    end_asking(&question);
-    atomic_store(&vm->fence.taken, 0);
-    bell_ring(&self.answered);
-    return may;
+    return LIKELY(!vm->at_rest) || look_in_turn(vm, true) == PAST;
 }
 
 /* Another thread that looks may have begun before what is idle now was. */
@@ -390,14 +370,8 @@ void vm_fence_poll_in_turn(struct vm *vm) {
 }
 
 void vm_fence_poll(struct vm *vm, bool may_wait) {
-    if (vm->in_steps || atomic_exchange(&vm->fence.taken, 1))
-        return; /* PyTorch has waited; or another thread looks */
-    struct question question = begin_asking(vm->context, vm->capturing);
-    bool looked = !question.possible || look_at_fence(vm);
-    end_asking(&question);
-    atomic_store(&vm->fence.taken, 0);
-    bell_ring(&self.answered);
-    if (!looked && may_wait)
+    bool waited = vm->in_steps; /* PyTorch has */
+    if (!waited && look_in_turn(vm, false) == UNTOLD && may_wait)
         vm_fence_wait(vm);
 }
 
