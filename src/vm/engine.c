@@ -256,27 +256,20 @@ enum vm_range_end vm_range_end(struct vm *vm, uint64_t address) {
     return !ours ? VM_RANGE_NOT_OURS : ends ? VM_RANGE_ENDED : VM_RANGE_IN_USE;
 }
 
-/* Pages of a range. */
-struct part {
-    struct page_segment *segment; /* NULL: not in one range */
-    size_t first, count;
-};
-
-/* The lock is held. */
-static struct part part_at(struct vm *vm, uint64_t address, uint64_t bytes) {
-    struct page_segment *segment = page_table_lookup(&vm->table, address);
-    if (!segment || !segment->range || segment->ended || !bytes || address % PAGE_BYTES ||
-        bytes % PAGE_BYTES || bytes > segment->address + segment->bytes - address)
-        return (struct part){0};
-    return (struct part){segment, page_table_first(segment, address), bytes / PAGE_BYTES};
+/* The range in which all of that lies, in whole pages; NULL: none. The lock is held. */
+static struct page_segment *range_around(struct vm *vm, uint64_t address, uint64_t bytes) {
+    struct page_segment *range = page_table_lookup(&vm->table, address);
+    bool fits = range && range->range && !range->ended && bytes && address % PAGE_BYTES == 0 &&
+                bytes % PAGE_BYTES == 0 && bytes <= range->address + range->bytes - address;
+    return fits ? range : NULL;
 }
 
 static bool change_part(struct vm *vm, uint64_t address, uint64_t bytes, bool attach) {
     LOCKED(&vm->lock);
     vm_set_clock(vm);
-    struct part part = part_at(vm, address, bytes);
-    return part.segment && (attach ? page_table_attach : page_table_detach)(
-                               &vm->table, part.segment, part.first, part.count);
+    struct page_segment *range = range_around(vm, address, bytes);
+    return range && (attach ? page_table_attach : page_table_detach)(
+                        &vm->table, range, page_table_first(range, address), bytes / PAGE_BYTES);
 }
 
 bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {

@@ -113,11 +113,8 @@ uint64_t vm_free_as_seen(struct vm *vm, int64_t spare_bytes) {
 }
 
 uint64_t vm_free_as_told(struct vm *vm, int64_t spare_bytes, uint64_t before) {
-    lock_take(&vm->lock);
-    bool fits = generation_same(before, vm_moves(vm));
-    uint64_t bytes = free_as_reserved(vm, spare_bytes);
-    lock_give(&vm->lock);
-    if (fits)
+    uint64_t bytes = vm_free_as_seen(vm, spare_bytes);
+    if (generation_same(before, vm_moves(vm)))
         return bytes;
     read_room(vm, MEMINFO_ANEW, 1); /* the program has made one */
     return free_as_read(vm);
