@@ -143,7 +143,7 @@ static bool flush_cache(struct device *device, struct vramgc_action action) {
     }
     for (EACH_DEVICE(each))
         returned[device_index(each)] = reclaim_returned_bytes(each);
-    while (!python_empty_cache(must_not_flush, &flushing)) {
+    while (!python_call_torch("_cuda_emptyCache", must_not_flush, &flushing)) {
         if (--tries == 0)
             return false;
         sleep_ns(MILLISECOND_NS);
@@ -302,7 +302,7 @@ static bool release_heap(void) {
 }
 
 static bool release_pinned(void) {
-    python_empty_host_cache(must_not_release, NULL);
+    python_call_torch("_host_emptyCache", must_not_release, NULL);
     return true;
 }
 

@@ -68,13 +68,12 @@ static object *wait_until_outside(void) {
 
 /* With the GIL. How much of the card PyTorch lets itself have. */
 static void record_fraction(void) {
-    object *it = recorder_has_blocks(0) /* PyTorch has begun there */
-                     ? python_call("torch.cuda", "get_per_process_memory_fraction")
-                     : NULL;
+    OWNED object *it = recorder_has_blocks(0) /* PyTorch has begun there */
+                           ? python_call("torch.cuda", "get_per_process_memory_fraction")
+                           : NULL;
     if (it)
         recorder_fraction(py()->PyFloat_AsDouble(it));
     py()->PyErr_Clear();
-    python_drop(it);
 }
 
 static object *python_ends(object *module, object *arguments) {
@@ -107,44 +106,31 @@ static object *as_python(struct method_definition *definition) {
 
 static bool register_end(void) {
     static struct method_definition definition = {"vramgc_stop", python_ends, METH_NOARGS, NULL};
-    object *function = as_python(&definition);
-    object *reg = function ? python_attribute_of("atexit", "register") : NULL;
-    object *result = reg ? py()->PyObject_CallFunctionObjArgs(reg, function, NULL) : NULL;
-    bool registered = result != NULL;
-    python_drop(result);
-    python_drop(reg);
-    python_drop(function);
-    return registered;
+    OWNED object *function = as_python(&definition);
+    OWNED object *reg = function ? python_attribute_of("atexit", "register") : NULL;
+    OWNED object *result = reg ? py()->PyObject_CallFunctionObjArgs(reg, function, NULL) : NULL;
+    return result != NULL;
 }
 
 static bool register_fork(void) {
     static struct method_definition before = {"vramgc_before_fork", before_fork, METH_NOARGS, NULL};
     static struct method_definition after = {"vramgc_after_fork", after_fork_in_parent, METH_NOARGS,
                                              NULL};
-    object *reg = python_attribute_of("os", "register_at_fork");
-    object *none = py()->Py_BuildValue("()");
-    object *named = py()->Py_BuildValue("{sNsN}", "before", as_python(&before), "after_in_parent",
-                                        as_python(&after));
-    object *result = reg && none && named ? py()->PyObject_Call(reg, none, named) : NULL;
-    bool registered = result != NULL;
-    python_drop(result);
-    python_drop(named);
-    python_drop(none);
-    python_drop(reg);
-    return registered;
+    OWNED object *reg = python_attribute_of("os", "register_at_fork");
+    OWNED object *none = py()->Py_BuildValue("()");
+    OWNED object *named = py()->Py_BuildValue("{sNsN}", "before", as_python(&before),
+                                              "after_in_parent", as_python(&after));
+    OWNED object *result = reg && none && named ? py()->PyObject_Call(reg, none, named) : NULL;
+    return result != NULL;
 }
 
 /* Python never calls a handler that is registered after its end has begun. Its first step, before
  * atexit, is to mark the main thread as ended. */
 static bool end_has_begun(void) {
-    object *thread = python_call("threading", "main_thread");
-    object *is_alive = thread ? py()->PyObject_GetAttrString(thread, "is_alive") : NULL;
-    object *alive = is_alive ? py()->PyObject_CallFunctionObjArgs(is_alive, NULL) : NULL;
-    bool begun = !alive || py()->PyObject_IsTrue(alive) != 1;
-    python_drop(alive);
-    python_drop(is_alive);
-    python_drop(thread);
-    return begun;
+    OWNED object *thread = python_call("threading", "main_thread");
+    OWNED object *is_alive = thread ? py()->PyObject_GetAttrString(thread, "is_alive") : NULL;
+    OWNED object *alive = is_alive ? py()->PyObject_CallFunctionObjArgs(is_alive, NULL) : NULL;
+    return !alive || py()->PyObject_IsTrue(alive) != 1;
 }
 
 /* Python calls no trace function and no callback of sys.monitoring on the calling thread until it
@@ -155,9 +141,8 @@ static void hide_from_tracing(void (*enter_or_leave)(void *)) {
 }
 
 static void set_thresholds(object *thresholds) {
-    object *set = thresholds ? python_attribute_of("gc", "set_threshold") : NULL;
+    OWNED object *set = thresholds ? python_attribute_of("gc", "set_threshold") : NULL;
     python_drop(set ? py()->PyObject_Call(set, thresholds, NULL) : NULL);
-    python_drop(set);
 }
 
 /* Making an object, or a call of Python's, may run the collector, and with it what the program has
@@ -168,9 +153,8 @@ static object *stop_collecting(void) {
         return NULL;
     self.collects = py()->PyGC_Disable() == 1;
     object *before = python_call("gc", "get_threshold");
-    object *never = before ? py()->Py_BuildValue("(iii)", INT_MAX, INT_MAX, INT_MAX) : NULL;
+    OWNED object *never = before ? py()->Py_BuildValue("(iii)", INT_MAX, INT_MAX, INT_MAX) : NULL;
     set_thresholds(never);
-    python_drop(never);
     return before;
 }
 
@@ -220,27 +204,15 @@ static bool may_enter(void) {
     return atomic_load(&self.registered) && python_is_there();
 }
 
-/* Calls a function of PyTorch's. False: it was not done. */
-static bool call_torch(const char *name, bool (*must_not)(void *), void *context) {
-    bool done = false;
+bool python_call_torch(const char *name, bool (*must_not)(void *), void *context) {
     int state;
     if (!may_enter() || !gil_enter(&state))
         return false;
-    if (!must_not(context)) {
-        object *result = python_call("torch._C", name);
-        done = result != NULL;
-        python_drop(result);
-    }
+    object *result = must_not(context) ? NULL : python_call("torch._C", name);
+    bool done = result != NULL;
+    python_drop(result);
     gil_leave(state);
     return done;
-}
-
-bool python_empty_cache(bool (*must_not)(void *), void *context) {
-    return call_torch("_cuda_emptyCache", must_not, context);
-}
-
-bool python_empty_host_cache(bool (*must_not)(void *), void *context) {
-    return call_torch("_host_emptyCache", must_not, context);
 }
 
 static bool is_to_name(void) {

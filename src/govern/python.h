@@ -11,14 +11,11 @@
  * time that it finds a running Python. */
 void python_prepare(void);
 
-/* Calls torch._C._cuda_emptyCache(), which empties the cache of all devices. False: no Python, no
- * torch, Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not
- * is asked when it is there. */
-bool python_empty_cache(bool (*must_not)(void *), void *context);
-
-/* The same for PyTorch's cache of page-locked host memory: torch._C._host_emptyCache(), which is
- * there from 2.5 on. */
-bool python_empty_host_cache(bool (*must_not)(void *), void *context);
+/* Calls that function of torch._C: _cuda_emptyCache() empties the cache of all devices;
+ * _host_emptyCache(), from 2.5 on, that of page-locked host memory. False: no Python, no torch,
+ * Python is ending or forking, must_not said so, or it raised. Waits for the GIL; must_not is asked
+ * when it is there. */
+bool python_call_torch(const char *function, bool (*must_not)(void *), void *context);
 
 /* From now on functions are named (names.h), unless VRAMGC_FUNCTIONS says no; once there is a
  * Python. Waits for the GIL the first time. */

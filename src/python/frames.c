@@ -156,22 +156,18 @@ static bool learn_errors(uint64_t thread) {
 /* ---- code and text ---- */
 
 static bool learn_pointer(unsigned *at, const char *attribute) {
-    object *of_method = py()->PyObject_GetAttrString(self.method, attribute);
-    object *of_other = py()->PyObject_GetAttrString(self.codes[1], attribute);
+    OWNED object *of_method = py()->PyObject_GetAttrString(self.method, attribute);
+    OWNED object *of_other = py()->PyObject_GetAttrString(self.codes[1], attribute);
     *at = of_method ? find_word(self.method, of_method, CODE_BYTES) : CODE_BYTES;
     bool found = *at < CODE_BYTES && of_other &&
                  peek_word(address_of(self.codes[1]) + *at) == address_of(of_other);
     py()->PyErr_Clear();
-    python_drop(of_method);
-    python_drop(of_other);
     return found;
 }
 
 static uint32_t first_line_of(object *code) {
-    object *line = py()->PyObject_GetAttrString(code, "co_firstlineno");
-    long number = line ? py()->PyLong_AsLong(line) : 0;
-    python_drop(line);
-    return (uint32_t)number;
+    OWNED object *line = py()->PyObject_GetAttrString(code, "co_firstlineno");
+    return line ? (uint32_t)py()->PyLong_AsLong(line) : 0;
 }
 
 /* Hardly anything else in a code object is as great as these two, 350 and more. */

@@ -73,8 +73,6 @@ object *python_attribute_of(const char *module, const char *name) {
 }
 
 object *python_call(const char *module, const char *name) {
-    object *function = python_attribute_of(module, name);
-    object *result = function ? py()->PyObject_CallFunctionObjArgs(function, NULL) : NULL;
-    python_drop(function);
-    return result;
+    OWNED object *function = python_attribute_of(module, name);
+    return function ? py()->PyObject_CallFunctionObjArgs(function, NULL) : NULL;
 }

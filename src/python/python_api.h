@@ -73,8 +73,14 @@ const struct python_api *python_api(void);
 /* The same without looking for it, from any thread. */
 const struct python_api *py(void);
 
-/* For those who have the GIL. Gives up a reference; NULL is fine. */
+/* For those who have the GIL. Gives up a reference; NULL is fine. Before a variable OWNED has that
+ * done at the end of the block. */
 void python_drop(object *o);
+
+static inline void python_drop_at_end(object **o) {
+    python_drop(*o);
+}
+#define OWNED AT_END(python_drop_at_end)
 
 /* Looks only at what is loaded already: an import could run the program's code. NULL: none. */
 object *python_attribute_of(const char *module, const char *name);
