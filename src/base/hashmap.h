@@ -43,5 +43,18 @@ bool hashmap_take(struct hashmap *hashmap, uint64_t key, struct hashmap_entry *o
 void hashmap_sweep(struct hashmap *hashmap,
                    bool (*drop)(const struct hashmap_entry *entry, void *context), void *context);
 
+/* The entries: for (EACH_ENTRY(entry, &map)), while none comes or goes. */
+static inline struct hashmap_entry *hashmap_next(const struct hashmap *hashmap,
+                                                 const struct hashmap_entry *before) {
+    size_t i = before ? (size_t)(before - hashmap->entries) + 1 : 0;
+    while (i < hashmap->capacity && !hashmap->entries[i].key)
+        i++;
+    return i < hashmap->capacity ? &hashmap->entries[i] : NULL;
+}
+#define EACH_ENTRY(each, of)                                                                       \
+    struct hashmap_entry *each = hashmap_next(of, NULL);                                           \
+    each;                                                                                          \
+    each = hashmap_next(of, each)
+
 /* Removes every entry of the device. */
 void hashmap_drop_device(struct hashmap *hashmap, unsigned device);

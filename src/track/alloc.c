@@ -169,15 +169,14 @@ void alloc_step_begins(void) {
     thread_state.step = (struct thread_step){.depth = thread_state.step.depth + 1};
 }
 
-/* Each tensor that the part leaves is told once. */
-static bool tell_left(const struct hashmap_entry *entry, void *context) {
+/* Each tensor that the part leaves is told once. The lock is held. */
+static void tell_left(struct hashmap_entry *entry, uint32_t depth) {
     uint32_t part = entry->flags & FLAG_BLOCK ? (uint32_t)(entry->link >> 32) : 0;
-    if (part >> NAMES_SITE_BITS < *(const uint32_t *)context)
-        return false;
-    ((struct hashmap_entry *)entry)->link = (uint32_t)entry->link;
+    if (part >> NAMES_SITE_BITS < depth)
+        return;
+    entry->link = (uint32_t)entry->link;
     if (names_site(part))
         store_file()->sites[names_site(part) - 1].rogues++;
-    return false;
 }
 
 void alloc_step_ends(bool broken, bool outlived) {
@@ -188,7 +187,8 @@ void alloc_step_ends(bool broken, bool outlived) {
     if (broken && site)
         store_file()->sites[site - 1].breaks++;
     if (outlived)
-        hashmap_sweep(&self.addresses, tell_left, &depth);
+        for (EACH_ENTRY(entry, &self.addresses))
+            tell_left(entry, depth);
     lock_give(&self.lock);
     *step = (struct thread_step){.depth = depth - 1};
 }
@@ -406,19 +406,6 @@ void alloc_reset(unsigned device) {
     lock_give(&self.lock);
 }
 
-struct leaving {
-    uint64_t context;
-    uint64_t addresses[64];
-    size_t count;
-};
-
-static bool note_leaving(const struct hashmap_entry *entry, void *context) {
-    struct leaving *leaving = context;
-    if (entry->context == leaving->context && leaving->count < ARRAY_LENGTH(leaving->addresses))
-        leaving->addresses[leaving->count++] = entry->key;
-    return false;
-}
-
 /* Each as if it had been freed, however often it was opened; a few at a time, for the lock is not
  * held meanwhile. */
 /* Memory of the primary context stays. */
@@ -426,19 +413,22 @@ void alloc_context_gone(CUcontext context) {
     if (!recording_is_on())
         return;
     context_gone(context);
-    struct leaving leaving = {.context = (uint64_t)(uintptr_t)context};
+    uint64_t leaving[64];
+    size_t count;
     do {
-        leaving.count = 0;
+        count = 0;
         lock_take(&self.lock);
-        hashmap_sweep(&self.addresses, note_leaving, &leaving);
+        for (EACH_ENTRY(entry, &self.addresses))
+            if (entry->context == (uint64_t)(uintptr_t)context && count < ARRAY_LENGTH(leaving))
+                leaving[count++] = entry->key;
         lock_give(&self.lock);
-        for (size_t i = 0; i < leaving.count; i++) {
+        for (size_t i = 0; i < count; i++) {
             struct alloc_freed taken;
             do {
-                alloc_free_begin(leaving.addresses[i], &taken);
+                alloc_free_begin(leaving[i], &taken);
                 if (taken.known) /* else another thread freed it meanwhile */
                     alloc_free_commit(&taken);
             } while (taken.shared);
         }
-    } while (leaving.count > 0);
+    } while (count > 0);
 }

@@ -32,43 +32,29 @@ CHILD_OPENS(self.lock);
 
 /* --- telling the page engine --- */
 
-struct batch {
-    unsigned device;
-    struct vm *vm;
-    uint64_t context;
-    uint64_t streams[BATCH];
-    size_t count;
-};
-
-/* The entry is marked in place; the sweep removes none. */
-static bool collect(const struct hashmap_entry *entry, void *context) {
-    struct batch *batch = context;
-    if (entry->device == batch->device && entry->context == batch->context &&
-        !(entry->flags & FLAG_TOLD) && batch->count < BATCH) {
-        ((struct hashmap_entry *)entry)->flags |= FLAG_TOLD;
-        batch->streams[batch->count++] = entry->key;
-    }
-    return false;
-}
-
 /* Tells the engine of all streams that it does not know yet. A stream that goes meanwhile is told
  * to be gone afterwards, or makes the engine ask the whole context. */
 static void tell_engine(unsigned device) {
-    struct batch batch = {.device = device};
+    uint64_t streams[BATCH];
+    size_t count;
     do {
-        batch.count = 0;
+        count = 0;
         lock_take(&self.lock);
-        batch.vm = self.follows[device];
-        batch.context = batch.vm ? vm_context(batch.vm) : 0;
+        struct vm *vm = self.follows[device];
         bool uncounted = self.uncounted[device];
-        if (batch.vm)
-            hashmap_sweep(&self.streams, collect, &batch);
+        for (EACH_ENTRY(stream, &self.streams)) {
+            if (!vm || stream->device != device || stream->context != vm_context(vm) ||
+                stream->flags & FLAG_TOLD || count == BATCH)
+                continue;
+            stream->flags |= FLAG_TOLD;
+            streams[count++] = stream->key;
+        }
         lock_give(&self.lock);
-        if (uncounted && batch.vm) /* any thread's own stream: only the whole context tells */
-            vm_stream_add(batch.vm, STREAM_PER_THREAD);
-        for (size_t i = 0; i < batch.count; i++)
-            vm_stream_add(batch.vm, batch.streams[i]);
-    } while (batch.count == BATCH);
+        if (uncounted && vm) /* any thread's own stream: only the whole context tells */
+            vm_stream_add(vm, STREAM_PER_THREAD);
+        for (size_t i = 0; i < count; i++)
+            vm_stream_add(vm, streams[i]);
+    } while (count == BATCH);
 }
 
 void stream_follow(unsigned device, struct vm *vm) {

@@ -64,47 +64,27 @@ bool book_find(uint64_t handle, struct book_handle *out) {
     return entry != NULL;
 }
 
-struct rename {
-    uint64_t from, to;
-};
-
-static bool rename_mapping(const struct hashmap_entry *entry, void *context) {
-    const struct rename *rename = context;
-    if (entry->link == rename->from)
-        ((struct hashmap_entry *)entry)->link = rename->to;
-    return false;
-}
-
 /* The handle by its new name; NULL: it is not known. The lock is held. */
 static struct hashmap_entry *rename_handle(uint64_t from, uint64_t to) {
-    struct rename rename = {from, to};
     struct hashmap_entry entry;
     if (!hashmap_take(&self.handles, from, &entry))
         return NULL;
-    hashmap_sweep(&self.mappings, rename_mapping, &rename);
+    for (EACH_ENTRY(mapping, &self.mappings))
+        mapping->link = mapping->link == from ? to : mapping->link;
     entry.key = to;
     hashmap_put(&self.handles, &entry, NULL); /* in the place that was just left */
     return hashmap_find(&self.handles, to);
 }
 
-struct search {
-    uint64_t of;
-    struct hashmap_entry *found;
-};
-
-static bool look_around(const struct hashmap_entry *entry, void *context) {
-    struct search *search = context;
-    if (search->of - entry->key < entry->bytes)
-        search->found = (struct hashmap_entry *)entry;
-    return false;
-}
-
 /* Where there are few, or seldom. The lock is held. */
 static struct hashmap_entry *entry_around(struct hashmap *map, uint64_t address) {
-    struct search search = {address, hashmap_find(map, address)};
-    if (!search.found)
-        hashmap_sweep(map, look_around, &search);
-    return search.found;
+    struct hashmap_entry *found = hashmap_find(map, address);
+    if (found)
+        return found;
+    for (EACH_ENTRY(entry, map))
+        if (address - entry->key < entry->bytes)
+            return entry;
+    return NULL;
 }
 
 /* The driver may have given an orphan a new number. */
@@ -263,18 +243,12 @@ unsigned book_lent(uint64_t address, unsigned *library) {
     return lent;
 }
 
-static bool is_of_handle(const struct hashmap_entry *entry, void *context) {
-    struct search *search = context;
-    if (entry->link == search->of)
-        search->found = (struct hashmap_entry *)entry;
-    return false;
-}
-
 uint64_t book_address_of(uint64_t handle) {
-    struct search search = {handle, NULL};
     LOCKED(&self.lock);
-    hashmap_sweep(&self.mappings, is_of_handle, &search);
-    return search.found ? search.found->key : 0;
+    for (EACH_ENTRY(mapping, &self.mappings))
+        if (mapping->link == handle)
+            return mapping->key;
+    return 0;
 }
 
 bool book_is_row(uint64_t address, uint64_t bytes, unsigned device) {
@@ -348,20 +322,12 @@ static bool has_no_handle(const struct hashmap_entry *entry, void *context) {
     return !hashmap_find(&self.handles, entry->link);
 }
 
-/* The heap and the engine they were in are no more. */
-static bool leave_range(const struct hashmap_entry *entry, void *context) {
-    unsigned device = *(const unsigned *)context;
-    struct hashmap_entry *range = (struct hashmap_entry *)entry;
-    if (range->class == device)
-        range->class = VRAMGC_MAX_DEVICES;
-    if (range->device == device)
-        range->device = VRAMGC_MAX_DEVICES;
-    return false;
-}
-
 void book_reset(unsigned device) {
     LOCKED(&self.lock);
     hashmap_drop_device(&self.handles, device);
     hashmap_sweep(&self.mappings, has_no_handle, NULL);
-    hashmap_sweep(&self.ranges, leave_range, &device);
+    for (EACH_ENTRY(range, &self.ranges)) { /* the heap and the engine it was in are no more */
+        range->class = range->class == device ? VRAMGC_MAX_DEVICES : range->class;
+        range->device = range->device == device ? VRAMGC_MAX_DEVICES : range->device;
+    }
 }
