@@ -195,9 +195,9 @@ void async_pool_set_attribute(CUmemoryPool asked, CUmemPool_attribute attribute)
  * the driver. */
 void async_pool_trim(CUmemoryPool asked) {
     struct device *device = device_of_pool(asked);
-    struct pool *pool = device ? pool_of(device) : NULL;
-    if (pool) {
-        vm_trim(pool_engine(pool));
+    struct vm *vm = device ? device_pages(device) : NULL;
+    if (vm) {
+        vm_trim(vm);
         decay_note_given_up(device);
     } else if (recording_is_on())
         mempool_trimmed(asked);
@@ -221,10 +221,9 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 /* --- the rest of the room --- */
 
 /* The capture's memory comes from the driver's pool: what may go there goes. */
-void async_capture_prepare(unsigned device) {
-    struct pool *pool = device < VRAMGC_MAX_DEVICES ? atomic_load(&self.pools[device]) : NULL;
-    if (pool)
-        vm_reclaim(pool_engine(pool), UINT64_MAX, VM_ASK_NOT);
+void async_capture_prepare(struct device *device) {
+    if (pool_of(device))
+        vm_reclaim(device_pages(device), UINT64_MAX, VM_ASK_NOT);
 }
 
 void async_stream_gone(uint64_t stream) {

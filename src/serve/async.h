@@ -29,7 +29,7 @@ bool async_pool_set_access(CUmemoryPool asked, const CUmemAccessDesc *access, si
 
 /* A capture is about to begin in the device's context. What it allocates it has from the driver,
  * which takes it from its own idle pool where memory is short: ours goes back to it before. */
-void async_capture_prepare(unsigned device);
+void async_capture_prepare(struct device *device);
 
 void async_stream_gone(uint64_t stream);
 

@@ -65,15 +65,11 @@ void serve_stream_gone(uint64_t stream) {
 }
 
 void serve_capture_prepare(void) {
-    real_cuCtxGetDevice_t get_device = REAL(cuCtxGetDevice);
-    CUdevice index = 0;
-    struct vm *vm = get_device && get_device(&index) == CUDA_SUCCESS && index >= 0
-                        ? device_pages_at((unsigned)index)
-                        : NULL;
-    if (!vm)
+    struct device *device = recording_is_on() ? device_current() : NULL;
+    if (!device || !device_pages(device))
         return;
-    vm_capture_prepare(vm);
-    async_capture_prepare((unsigned)index);
+    vm_capture_prepare(device_pages(device));
+    async_capture_prepare(device);
 }
 
 void serve_capture_begin(void) {

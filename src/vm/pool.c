@@ -15,7 +15,6 @@
 
 struct pool {
     struct vm *vm;
-    CUcontext context;
     struct lock lock; /* what follows */
     struct arena *arena;
 };
@@ -42,7 +41,6 @@ struct pool *pool_open(struct vm *vm, uint64_t total_bytes) {
     if (!pool)
         return NULL;
     pool->vm = vm;
-    pool->context = vm->context;
     if (REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS) {
         pool->arena = arena_open(address, bytes, small);
         if (pool->arena && add_ranges(vm, address, bytes - small, small))
@@ -54,10 +52,6 @@ struct pool *pool_open(struct vm *vm, uint64_t total_bytes) {
     }
     memory_unmap(pool, sizeof *pool);
     return NULL;
-}
-
-struct vm *pool_engine(const struct pool *pool) {
-    return pool->vm;
 }
 
 /* --- streams --- */
@@ -89,8 +83,8 @@ static bool can_follow(struct pool *pool, uint64_t stream) {
     if (stream > STREAM_PER_THREAD && vm_stream_known(pool->vm, stream))
         return true;
     CUcontext current = NULL; /* in which the engine would make its event */
-    if (stream_context(stream) != pool->context || !real_current_context(&current) ||
-        current != pool->context)
+    if (stream_context(stream) != pool->vm->context || !real_current_context(&current) ||
+        current != pool->vm->context)
         return false;
     vm_stream_add(pool->vm, stream);
     return true;

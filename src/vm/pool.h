@@ -30,9 +30,6 @@ enum pool_answer pool_take(struct pool *pool, uint64_t bytes, uint64_t stream, u
  * (cudaFree): all work on the block is over, says the API. */
 bool pool_give(struct pool *pool, uint64_t address, uint64_t stream);
 
-/* The engine that it is on. */
-struct vm *pool_engine(const struct pool *pool);
-
 /* A stream is about to be destroyed: the next one with its handle is another one. */
 void pool_stream_gone(struct pool *pool, uint64_t stream);
 
