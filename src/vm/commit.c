@@ -36,17 +36,11 @@ struct extent {
     uint64_t handle; /* cached memory for them; 0: to be had */
 };
 
-static struct block pages_of(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = {.segment = segment, .address = address, .bytes = bytes};
-    block.first = page_table_first(segment, address);
+    block.first = block.next = page_table_first(segment, address);
     block.live_end = block.first + page_table_npages(segment, address, bytes);
     block.guard = page_table_guard(segment, address, bytes);
-    return block;
-}
-
-static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
-    struct block block = pages_of(segment, address, bytes);
-    block.next = block.first;
     bool guarded = block.guard && segment->pages[block.guard].attached;
     block.end = block.live_end + guarded;
     /* A block that ends where this one begins has its guard before them. */
@@ -134,9 +128,8 @@ static size_t count_missing(struct vm *vm, const struct block *block) {
 /* More would be physical than PyTorch has reserved, though it has returned some. */
 static bool would_exceed(struct vm *vm, size_t wanted) {
     LOCKED(&vm->lock);
-    bool exceeds = vm->cache.physical_pages + wanted > vm->table.attached_pages;
-    bool returned = vm->table.idle_pages[IDLE_RETURNED] > 0;
-    return wanted && returned && exceeds;
+    return wanted && vm->table.idle_pages[IDLE_RETURNED] > 0 &&
+           vm->cache.physical_pages + wanted > vm->table.attached_pages;
 }
 
 /* Before new memory is asked for: what PyTorch has returned is used; above the threshold, what is
@@ -370,7 +363,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     vm_set_clock(vm);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && !segment->ended) {
-        struct block block = pages_of(segment, address, bytes);
+        struct block block = block_at(segment, address, bytes);
         mark_idle(vm, &block);
     }
     CHECK_NOW_AND_THEN(page_table_is_valid(&vm->table));

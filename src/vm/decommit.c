@@ -27,7 +27,7 @@ size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t ex
 size_t vm_decommit(struct vm *vm, enum page_idle list, size_t want) {
     struct victims victims = {list, want, .idle_since_ns = UINT64_MAX, .newest_first = true};
     size_t done = 0;
-    vm_spill_reclaim(vm);
+    vm_spill_reclaim(vm, UINT64_MAX);
     while (victims.want) {
         size_t unmapped = vm_decommit_batch(vm, &victims, BATCH);
         if (!unmapped)

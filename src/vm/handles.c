@@ -369,7 +369,7 @@ static size_t pick(struct vm *vm, uint64_t epoch, struct page **list) {
     return count;
 }
 
-static void recede(struct vm *vm, uint64_t epoch) {
+void vm_spill_reclaim(struct vm *vm, uint64_t epoch) {
     struct page *list[BATCH];
     size_t count = 0;
     do {
@@ -379,10 +379,6 @@ static void recede(struct vm *vm, uint64_t epoch) {
         count = pick(vm, epoch, list);
         lock_give(&vm->lock);
     } while (count && vm_unmap(vm, list, count) == count);
-}
-
-void vm_spill_reclaim(struct vm *vm) {
-    recede(vm, UINT64_MAX);
 }
 
 /* Pages that a block is about to use again are spared: only what was idle an epoch ago already. */
@@ -395,7 +391,7 @@ void vm_spill_decay(struct vm *vm) {
     if (!spilled)
         return;
     vm_fence_poll(vm, true);
-    recede(vm, then);
+    vm_spill_reclaim(vm, then);
 }
 
 /* Pages of the segment, and how many of them are idle, in host memory or in the device's. */

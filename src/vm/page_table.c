@@ -368,8 +368,7 @@ static void goes(struct page_table *table, struct page_segment *segment) {
     table->gone = segment;
 }
 
-/* No memory is there any more. */
-static void lose(struct page_table *table, struct page *lead) {
+void page_table_unclaim(struct page_table *table, struct page *lead) {
     struct page_segment *segment = lead->segment;
     size_t npages = lead->npages;
     for (struct page *page = lead; page < lead + npages; page++) {
@@ -432,10 +431,6 @@ void page_table_claim(struct page *page, size_t npages) {
     page->segment->filled_count += npages;
 }
 
-void page_table_unclaim(struct page_table *table, struct page *page) {
-    lose(table, page);
-}
-
 void page_table_put_back(struct page_table *table, struct page *page) {
     size_t used = 0;
     for (size_t i = 0; i < page->npages; i++) {
@@ -456,7 +451,7 @@ void page_table_mapped(struct page_table *table, struct page *page, uint64_t han
 void page_table_unmapped(struct page_table *table, struct page *page) {
     page->handle = 0;
     table->mapped_pages -= page->npages;
-    lose(table, page);
+    page_table_unclaim(table, page);
 }
 
 void page_table_take_victim(struct page_table *table, struct page *page) {

@@ -105,23 +105,20 @@ static size_t in_the_way(struct vm *vm, struct page *page, size_t npages, struct
     return count;
 }
 
-/* The fate of a step's pages: a piece is there, or they are BUSY and get one. */
-enum place { PLACE_THERE, PLACE_EMPTY, PLACE_BUSY };
-
-static enum place look_at_place(struct page *page, size_t npages) {
-    if (page->state == PAGE_MAPPED && page->npages == npages)
-        return PLACE_THERE;
+static bool all_empty(const struct page *page, size_t npages) {
     for (size_t i = 0; i < npages; i++)
         if (page[i].state != PAGE_EMPTY)
-            return PLACE_BUSY;
-    return PLACE_EMPTY;
+            return false;
+    return true;
 }
 
-/* The lock is held, and given for a moment where another thread has a page. */
+/* False: a piece is there. Else the pages are BUSY, and get one. The lock is held, and given for a
+ * moment where another thread has a page. */
 static bool claim_place(struct vm *vm, struct page *page, size_t npages) {
     struct page *list[BATCH];
-    enum place place;
-    while ((place = look_at_place(page, npages)) == PLACE_BUSY) {
+    while (!all_empty(page, npages)) {
+        if (page->state == PAGE_MAPPED && page->npages == npages)
+            return false;
         unsigned rings = bell_rings(&vm->arrived);
         size_t count = in_the_way(vm, page, npages, list);
         lock_give(&vm->lock);
@@ -131,9 +128,8 @@ static bool claim_place(struct vm *vm, struct page *page, size_t npages) {
             bell_wait(&vm->arrived, rings);
         lock_take(&vm->lock);
     }
-    if (place == PLACE_EMPTY)
-        page_table_claim(page, npages);
-    return place == PLACE_EMPTY;
+    page_table_claim(page, npages);
+    return true;
 }
 
 /* From here on the pages are in use, so that no other thread takes them. */

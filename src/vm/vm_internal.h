@@ -288,10 +288,9 @@ uint64_t vm_spill(struct vm *vm);
 /* Pages that have lost their place go back to the host. */
 void vm_spill_return(struct vm *vm);
 
-/* All that is idle, and that the GPU is known to have finished with, goes back to the
- * host.
- */
-void vm_spill_reclaim(struct vm *vm);
+/* All that was idle at that epoch, and that the GPU is known to have finished with, goes back to
+ * the host. */
+void vm_spill_reclaim(struct vm *vm, uint64_t epoch);
 
 /* A block comes to these pages: those of them that are idle in host memory lose it where the device
  * has room by now. May wait for the GPU. */
