@@ -332,15 +332,6 @@ static bool detach(struct vm *vm, bool steps, uint64_t address, uint64_t bytes,
     return detached;
 }
 
-static CUresult attach(struct vm *vm, bool steps, uint64_t address, uint64_t bytes) {
-    if (!vm_attach(vm, address, bytes))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = steps ? vm_step_map(vm, address, bytes) : CUDA_SUCCESS;
-    if (result != CUDA_SUCCESS)
-        vm_detach(vm, address, bytes);
-    return result;
-}
-
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. */
 static CUresult map_range(uint64_t address, const struct book_handle *handle, struct vm *vm) {
@@ -348,7 +339,9 @@ static CUresult map_range(uint64_t address, const struct book_handle *handle, st
     bool steps = is_of_steps(vm, handle->device);
     if (!vm || !vm_range_claim(vm, address, bytes))
         return not_possible("mapping at a second place or by somebody else");
-    CUresult result = attach(vm, steps, address, bytes);
+    CUresult result = vm_attach(vm, address, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && steps)
+        result = vm_step_map(vm, address, bytes);
     if (result != CUDA_SUCCESS || vmm_mapped(address, bytes, handle->handle))
         return result;
     detach(vm, steps, address, bytes, bytes); /* nothing lives there yet */

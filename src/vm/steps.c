@@ -147,6 +147,8 @@ CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes) {
         !empty || vm_map_claimed(vm, &segment->pages[first], npages, take_piece(vm, npages));
     if (filled)
         vm_step_forgo(vm, bytes);
+    else
+        vm_detach(vm, address, bytes);
     return filled ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }
 

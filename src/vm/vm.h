@@ -95,7 +95,7 @@ CUresult vm_step_promise(struct vm *vm, uint64_t bytes);
 void vm_step_forgo(struct vm *vm, uint64_t bytes);
 
 /* A handle is mapped where vm_attach has just been: a piece is there, and serves that. Or the
- * driver's refusal, after which vm_detach is due. */
+ * driver's refusal: then it is detached again. */
 CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* The devices get access to steps that are mapped; or the driver's refusal. */
