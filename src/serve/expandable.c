@@ -81,23 +81,16 @@ static bool same_kind(const CUmemAllocationProp *a, const CUmemAllocationProp *b
            a->allocFlags.usage == b->allocFlags.usage;
 }
 
-static unsigned find_kind(const CUmemAllocationProp *properties) {
+/* Its number. answer, if not NULL: the driver's, with which it gets one. MAX_KINDS: it has none, or
+ * there is no room. */
+static unsigned kind_number(const CUmemAllocationProp *properties, const CUresult *answer) {
     unsigned i = 0;
     LOCKED(&self.lock);
     while (i < self.kind_count && !same_kind(&self.kinds[i].properties, properties))
         i++;
+    if (answer && i == self.kind_count && i < MAX_KINDS)
+        self.kinds[self.kind_count++] = (struct kind){*properties, *answer};
     return i < self.kind_count ? i : MAX_KINDS;
-}
-
-/* MAX_KINDS: there is no room. */
-static unsigned add_kind(const CUmemAllocationProp *properties, CUresult answer) {
-    unsigned at = MAX_KINDS;
-    LOCKED(&self.lock);
-    if (self.kind_count < MAX_KINDS) {
-        at = self.kind_count++;
-        self.kinds[at] = (struct kind){*properties, answer};
-    }
-    return at;
 }
 
 static CUresult make_of_kind(const CUmemAllocationProp *properties) {
@@ -128,13 +121,13 @@ static bool is_for_good(CUresult answer) {
 }
 
 static CUresult kind_of(const CUmemAllocationProp *properties, unsigned *kind) {
-    *kind = find_kind(properties);
+    *kind = kind_number(properties, NULL);
     if (*kind < MAX_KINDS)
         return self.kinds[*kind].answer; /* written once, before it was counted */
     CUresult answer = ask_for_kind(properties);
     if (!is_for_good(answer))
         return answer;
-    *kind = add_kind(properties, answer);
+    *kind = kind_number(properties, &answer);
     return *kind < MAX_KINDS ? answer : CUDA_ERROR_NOT_SUPPORTED;
 }
 
