@@ -92,15 +92,10 @@ static void bind_thread(enum real_id id, const struct device *device) {
 }
 
 /* While a stream is captured its allocations become nodes of a graph: the driver's business. */
-static struct device *device_to_serve(uint64_t bytes, uint64_t stream) {
-    if (!bytes || !mode_wants_own_pool() || capture_includes(stream))
-        return NULL;
-    return device_current();
-}
-
 enum serve_answer async_alloc(const struct async_request *call, void **out) {
     uint64_t address;
-    struct device *device = device_to_serve(call->bytes, call->stream);
+    bool serves = call->bytes && mode_wants_own_pool() && !capture_includes(call->stream);
+    struct device *device = serves ? device_current() : NULL;
     struct pool *pool = device ? open_pool(device) : NULL;
     if (!pool || !means_default(device, call->pool))
         return SERVE_PASS;

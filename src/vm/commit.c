@@ -173,10 +173,6 @@ static bool map_extents(struct vm *vm, struct block *block) {
     return true;
 }
 
-static bool open_pages(struct vm *vm, const struct block *block) {
-    return vm_set_access(vm, block->segment, block->first, block->end - block->first);
-}
-
 static void note_droppable(const struct block *block) {
     if (block->guard)
         page_table_note_droppable(block->segment, block->guard, block->address, block->bytes);
@@ -202,7 +198,8 @@ static bool map_missing(struct vm *vm, struct block *block) {
     unsigned attempts = 0;
     vm_refusal_forget();
     plan(vm, block);
-    while (!map_extents(vm, block) || !open_pages(vm, block)) {
+    while (!map_extents(vm, block) ||
+           !vm_set_access(vm, block->segment, block->first, block->end - block->first)) {
         bool again = vm_ask_again(vm, &attempts) || (vm_lacks_memory() && drop_guard(vm, block));
         if (!again || attempts > 1)
             vm_undo_closed(vm, block->segment, block->first, block->end - block->first);

@@ -4,20 +4,15 @@
  * and hold up nobody who needs a page that is just being unmapped. */
 #include "vm/vm_internal.h"
 
-/* The lock is held. */
-static void spare_promised(const struct vm *vm, struct victims *victims, size_t *at_most) {
-    for (size_t size = 0; size < EXTENT_SIZES; size++)
-        at_most[size] = vm_spare_steps(vm, size);
-    victims->at_most = at_most;
-}
-
 size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t extents) {
     struct page *list[BATCH];
     struct victims chosen = *victims;
     size_t at_most[EXTENT_SIZES];
     lock_take(&vm->lock);
+    for (size_t size = 0; vm->in_steps && size < EXTENT_SIZES; size++)
+        at_most[size] = vm_spare_steps(vm, size);
     if (vm->in_steps && !victims->at_most)
-        spare_promised(vm, &chosen, at_most);
+        chosen.at_most = at_most;
     size_t count = page_table_victims(&vm->table, &chosen, list, min_u64(extents, BATCH));
     vm_victims_picked(vm, list, count);
     lock_give(&vm->lock);

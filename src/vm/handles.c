@@ -292,11 +292,6 @@ bool vm_may_spill(struct vm *vm) {
 }
 
 /* The lock is held. */
-static void count_more(struct host_memory *host) {
-    if (host->count++ == 0)
-        host->since_ns = clock_ns();
-}
-
 static void count_less(struct host_memory *host, size_t count) {
     host->count -= count;
     if (count && host->count == 0)
@@ -313,8 +308,8 @@ uint64_t vm_spill(struct vm *vm) {
     CUmemGenericAllocationHandle handle = 0;
     lock_take(&vm->lock);
     bool room = vm->host.count < vm->host.room;
-    if (room)
-        count_more(&vm->host);
+    if (room && vm->host.count++ == 0)
+        vm->host.since_ns = clock_ns();
     vm_changed(vm);
     lock_give(&vm->lock);
     vm_called(vm);

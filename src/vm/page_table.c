@@ -189,21 +189,18 @@ static void append_idle(struct page_table *table, struct page *page, enum page_i
     list->count++;
 }
 
-/* Moves an idle extent to the end of its list, because it was used since it was put there. */
-static void relist(struct page_table *table, struct page *lead) {
-    unlist(table, lead);
-    append_idle(table, lead, idle_list_of(lead));
-}
-
-/* Of the pages' extents each that is idle, once. */
+/* Of the pages' extents each that is idle, once, moves to the end of its list, because it was used
+ * since it was put there. */
 static void relist_idle(struct page_table *table, struct page_segment *segment, size_t first,
                         size_t count) {
     struct page *end = segment->pages + first + count;
     table->epoch++;
     for (struct page *page = segment->pages + first; page < end;) {
         struct page *lead = page_lead(page);
-        if (lead->idle != IDLE_NOT)
-            relist(table, lead);
+        if (lead->idle != IDLE_NOT) {
+            unlist(table, lead);
+            append_idle(table, lead, idle_list_of(lead));
+        }
         page = lead + page_npages(lead);
     }
 }

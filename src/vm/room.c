@@ -29,13 +29,6 @@ uint64_t vm_moves(const struct vm *vm) {
     return generation_now(&vm->cache.moves, 0);
 }
 
-static bool make_reading(struct vm *vm, struct reading *reading, unsigned readings) {
-    CUresult result =
-        meminfo_read_beside(&reading->card, readings, count_physical, vm, &reading->physical_bytes);
-    vm_note_fault(result);
-    return result == CUDA_SUCCESS;
-}
-
 void vm_reading_begins(struct vm *vm) {
     atomic_fetch_add(&vm->cache.readers, 1);
 }
@@ -53,15 +46,15 @@ static struct room read_room(struct vm *vm, enum meminfo_need need, unsigned rea
     if (meminfo_will_do(age, need))
         return room;
     vm_reading_begins(vm);
-    bool made = make_reading(vm, &reading, readings);
+    CUresult result =
+        meminfo_read_beside(&reading.card, readings, count_physical, vm, &reading.physical_bytes);
     vm_reading_ends(vm);
-    if (!made)
+    vm_note_fault(result);
+    if (result != CUDA_SUCCESS)
         return room; /* the old one stays */
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm->cache.reading = reading;
-    room = room_now(vm);
-    lock_give(&vm->lock);
-    return room;
+    return room_now(vm);
 }
 
 struct room vm_room(struct vm *vm, enum meminfo_need need) {
