@@ -119,11 +119,8 @@ static void note_rounds(struct look *look, uint64_t turns) {
     }
 }
 
-static void look_at_device(unsigned index, uint64_t now) {
-    struct device *device = device_if_ready(index);
-    if (!device)
-        return;
-    struct look *look = &self.looks[index];
+static void look_at_device(struct device *device, uint64_t now) {
+    struct look *look = &self.looks[device_index(device)];
     struct reclaim *reclaim = reclaim_of(device);
     uint64_t events = block_events(&device->out->stats);
     if (events != look->block_events) {
@@ -155,7 +152,7 @@ static void look_at_device(unsigned index, uint64_t now) {
     device_publish_used(device);
     keep_point(device, top_bytes);
     if (atomic_exchange(&reclaim->wanted, false))
-        LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", index,
+        LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", device_index(device),
             soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
     flush_look(device, look->changed_ns, now);
     keep_rest(device, look, now);
@@ -205,9 +202,9 @@ static void *decay_thread(void *unused) {
         decay_sleep(UINT64_MAX);
         if (!may_work(&self.decaying))
             break;
-        uint64_t step_ns = recording_is_on() && !parked_now() ? decay_step(clock_ns()) : 0;
+        bool may = recording_is_on() && !parked_now();
+        uint64_t step_ns = min_u64(may ? decay_step(clock_ns()) : UINT64_MAX, SLOWEST_STEP_NS);
         atomic_store(&self.decaying, false);
-        step_ns = step_ns ? min_u64(step_ns, SLOWEST_STEP_NS) : SLOWEST_STEP_NS;
         decay_sleep(clock_ns() + step_ns);
         if (!atomic_load(&self.stopping))
             wakeup_sleep(WAKEUP_DECAY, step_ns, count);
@@ -218,20 +215,19 @@ static void *decay_thread(void *unused) {
 
 static void start_decay(void) {
     self.decays = own_thread_start(decay_thread);
-    for (unsigned i = 0; !self.decays && i < VRAMGC_MAX_DEVICES; i++)
-        if (device_steps_at(i))
-            vm_keep_no_steps(device_steps_at(i));
+    for (EACH_DEVICE(device))
+        if (!self.decays && device_steps(device))
+            vm_keep_no_steps(device_steps(device));
 }
 
 static void look_at_devices(uint64_t now) {
     if (settings_policy().mode == POLICY_ACT)
         python_prepare();
     python_name_functions();
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES && recording_is_on(); i++) {
-        struct device *device = device_if_ready(i);
-        if (device && !self.decays && device_engine(device))
+    for (EACH_DEVICE(device)) {
+        if (!self.decays && device_engine(device))
             start_decay();
-        look_at_device(i, now);
+        look_at_device(device, now);
     }
     self.rest_step_ns = flush_host_look(now);
 }

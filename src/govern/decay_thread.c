@@ -196,11 +196,10 @@ void decay_note_used(struct device *device) {
 
 /* --- our own thread --- */
 
-/* 0: nothing gets too old. */
 static uint64_t step_device(struct device *device, uint64_t now_ns) {
     struct vm *vm = device_engine(device);
     if (!vm || capture_active())
-        return vm ? NAP_NS : 0;
+        return vm ? NAP_NS : UINT64_MAX;
     struct decay_limits limits = limits_of(device, vm);
     if (vm_decay_due_ns(vm, &limits) <= now_ns) {
         decay_pages(device, vm, &limits, now_ns);
@@ -208,21 +207,16 @@ static uint64_t step_device(struct device *device, uint64_t now_ns) {
     }
     uint64_t due_ns = vm_decay_due_ns(vm, &limits), then_ns = clock_ns();
     if (due_ns == UINT64_MAX)
-        return 0;
+        return UINT64_MAX;
     return due_ns > then_ns ? max_u64(due_ns - then_ns, STEP_NS)
                             : min_u64(max_u64(limits.kept_ns, STEP_NS), RETRY_NS);
 }
 
-/* 0: never. */
-static uint64_t sooner(uint64_t a_ns, uint64_t b_ns) {
-    return a_ns && b_ns ? min_u64(a_ns, b_ns) : max_u64(a_ns, b_ns);
-}
-
 uint64_t decay_step(uint64_t now_ns) {
-    uint64_t next_ns = 0;
+    uint64_t next_ns = UINT64_MAX;
     atomic_store(&self.looked_ns, now_ns);
     for (EACH_DEVICE(device)) {
-        next_ns = sooner(next_ns, step_device(device, now_ns));
+        next_ns = min_u64(next_ns, step_device(device, now_ns));
         bursts_conclude(&self.devices[device_index(device)], minus_u64(now_ns, PAUSE_NS),
                         minus_u64(now_ns, LONGEST_NS));
     }

@@ -15,8 +15,8 @@ void decay_note_given_up(struct device *device);
  * that what was idle before is to go. Wakes our second thread where it would look later. */
 void decay_note_used(struct device *device);
 
-/* For our own thread: one step on all devices. Returns how long to sleep until the next one; 0:
- * nothing gets too old. */
+/* For our own thread: one step on all devices. Returns how long to sleep until the next one;
+ * UINT64_MAX: nothing gets too old. */
 uint64_t decay_step(uint64_t now_ns);
 
 /* A request of so many bytes that the engine does not serve was refused: gives that much back now.

@@ -121,9 +121,9 @@ static bool must_not_flush(void *context) {
 
 /* The steps that PyTorch unmapped by itself just before go with the rest. */
 static void give_back_steps(void) {
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++)
-        if (device_steps_at(i))
-            vm_reclaim(device_steps_at(i), UINT64_MAX, VM_ASK_NOT);
+    for (EACH_DEVICE(device))
+        if (device_steps(device))
+            vm_reclaim(device_steps(device), UINT64_MAX, VM_ASK_NOT);
 }
 
 /* Has PyTorch empty its cache, through Python. False: nothing was done. */
