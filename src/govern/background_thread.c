@@ -281,7 +281,6 @@ static bool at_work(void) {
 }
 
 void background_thread_stop(void) {
-    struct timespec step = {0, (long)MILLISECOND_NS};
     if (!recording_is_on())
         return; /* a forked child, in which there is no such thread */
     bool again = atomic_exchange(&self.stopping, true);
@@ -290,7 +289,7 @@ void background_thread_stop(void) {
     peers_end();
     python_process_ends();
     for (int i = 0; !again && i < STOP_PATIENCE_MS && at_work(); i++)
-        nanosleep(&step, NULL);
+        sleep_ns(MILLISECOND_NS);
     if (!at_work()) {
         for (EACH_DEVICE(device))
             device_list_owners(device, settings_standards()->sample_ns);

@@ -34,9 +34,8 @@ void flush_read_memory(struct device *device) {
 
 /* Mode compact: needs neither PyTorch nor Python, but the device's context current. The GPU may not
  * have finished with all pages: it is asked a few times, and the rest is left for the next rest. */
-static bool give_back_pages(struct device *device, struct vramgc_action action) {
+static void give_back_pages(struct device *device, struct vramgc_action action) {
     const uint64_t *physical = &device->out->stats.page_bytes.current;
-    struct timespec pause = {0, (long)MILLISECOND_NS};
     uint64_t start = clock_ns(), given = 0;
     struct vm *vm = device_pages(device); /* none: just reset */
     action.kind = VRAMGC_ACTION_PAGES;
@@ -48,11 +47,10 @@ static bool give_back_pages(struct device *device, struct vramgc_action action) 
         reclaim_credit(&action, figure_get(physical), given);
         if (!device_idle_page_bytes(device) || capture_active())
             break;
-        nanosleep(&pause, NULL);
+        sleep_ns(MILLISECOND_NS);
     }
     action.took_ns = clock_ns() - start;
     reclaim_conclude(device, &action);
-    return true;
 }
 
 static uint64_t reserved_bytes(const struct device *device) {
@@ -176,9 +174,10 @@ static bool flush_or_trim(struct device *device, struct policy_decision decision
     action.reason = action.reason ? action.reason : reclaim_log_reason(decision.reason);
     action.observed = decision.observed;
     action.used_bytes = device_used_bytes(device);
-    bool flushed = decision.flush && (device_pages(device) && decision.reason == POLICY_ASKED
-                                          ? give_back_pages(device, action)
-                                          : flush_cache(device, action));
+    bool pages = decision.flush && device_pages(device) && decision.reason == POLICY_ASKED;
+    if (pages)
+        give_back_pages(device, action);
+    bool flushed = pages || (decision.flush && flush_cache(device, action));
     bool trimmed = decision.trim && trim_mempool(device, action);
     if (!flushed && !trimmed)
         return false; /* without a Python a soft out-of-memory may still do it */

@@ -59,9 +59,8 @@ bool python_has_ended(void) {
 /* Called with the GIL, which our thread may need to come out of PyTorch. */
 static object *wait_until_outside(void) {
     void *state = py()->PyEval_SaveThread();
-    struct timespec step = {0, (long)MILLISECOND_NS};
     for (int i = 0; i < PATIENCE_MS && atomic_load(&self.inside) > 0; i++)
-        nanosleep(&step, NULL);
+        sleep_ns(MILLISECOND_NS);
     py()->PyEval_RestoreThread(state);
     return py()->Py_BuildValue(""); /* None */
 }
@@ -250,12 +249,11 @@ static bool is_outside_python(void) {
 }
 
 void python_await_names(void) {
-    struct timespec step = {0, (long)NAMES_STEP_NS};
     uint64_t until_ns = clock_ns() + NAMES_PATIENCE_NS;
     if (!is_to_name() || !is_outside_python())
         return;
     while (!atomic_load(&self.looked) && clock_ns() < until_ns)
-        nanosleep(&step, NULL);
+        sleep_ns(NAMES_STEP_NS);
 }
 
 bool python_is_held_here(void) {

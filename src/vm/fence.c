@@ -7,8 +7,6 @@
  * is waited for. It must never ask while anything is captured: that would end the capture. */
 #include "vm/vm_internal.h"
 
-#include <time.h>
-
 /* Threads that are asking the driver now, of all devices: a capture, or the end of a stream, waits
  * for them. Those that wait for the GPU name no stream; that takes as long as its work, which may
  * wait for the thread that would wait for them. */
@@ -20,7 +18,7 @@ static struct {
 /* How often a thread looks again that waits for the GPU only for a moment: a tenth of a second,
  * which a user takes for at once (Miller 1968, from experience). */
 enum { PATIENCE = 1000 };
-static const struct timespec step = {.tv_nsec = MILLISECOND_NS / 10};
+#define STEP_NS (MILLISECOND_NS / 10)
 
 /* Being the current context matters: the default stream's handle is the same in all of them. */
 struct question {
@@ -71,7 +69,7 @@ static void wait_for_answers(atomic_uint *count) {
 void vm_capture_begin(void) {
     wait_for_answers(&self.asking);
     for (int i = 0; (i < PATIENCE) && self.waiting; i++)
-        nanosleep(&step, NULL);
+        sleep_ns(STEP_NS);
 }
 
 void vm_forget(struct vm *vm) {
@@ -386,7 +384,7 @@ bool vm_fence_wait_briefly(struct vm *vm) {
             return over;
         if (i == 0)
             count_wait(vm);
-        nanosleep(&step, NULL);
+        sleep_ns(STEP_NS);
     }
     atomic_store(&vm->fence.vain, true);
     return false;
