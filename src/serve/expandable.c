@@ -45,24 +45,18 @@ CHILD_OPENS(self.lock);
  * and nothing of what it asks for may fail because of a question of ours. */
 struct borrowed {
     bool possible, set;
-    CUcontext before, context;
+    CUcontext before;
 };
 
 static struct borrowed borrow(struct device *device) {
-    struct borrowed borrowed = {0};
+    struct borrowed borrowed = {.possible = true};
     CUdevice current = -1;
-    if (!real_current_context(&borrowed.before)) {
-        borrowed.possible = true;
+    if (!real_current_context(&borrowed.before) ||
+        (borrowed.before && REAL(cuCtxGetDevice)(&current) == CUDA_SUCCESS &&
+         (unsigned)current == device_index(device)))
         return borrowed;
-    }
-    borrowed.context = borrowed.before;
-    borrowed.possible = borrowed.before && REAL(cuCtxGetDevice)(&current) == CUDA_SUCCESS &&
-                        (unsigned)current == device_index(device);
-    if (borrowed.possible)
-        return borrowed;
-    borrowed.context = context_primary(device_index(device));
-    borrowed.set = borrowed.possible =
-        borrowed.context && REAL(cuCtxSetCurrent)(borrowed.context) == CUDA_SUCCESS;
+    CUcontext context = context_primary(device_index(device));
+    borrowed.set = borrowed.possible = context && REAL(cuCtxSetCurrent)(context) == CUDA_SUCCESS;
     return borrowed;
 }
 
@@ -70,6 +64,7 @@ static void return_context(const struct borrowed *borrowed) {
     if (borrowed->set)
         REAL(cuCtxSetCurrent)(borrowed->before);
 }
+#define BORROWED(device) const struct borrowed borrowed AT_END(return_context) = borrow(device)
 
 /* --- whether the driver makes such memory at all (fabric handles, for one) --- */
 
@@ -160,10 +155,8 @@ static struct vm *engine_for(struct device *device, const CUmemAllocationProp *p
         return NULL;
     if (device_engine(device) || capture_active())
         return device_engine(device);
-    struct borrowed borrowed = borrow(device);
-    struct vm *vm = borrowed.possible ? open_engine_for(device, properties) : NULL;
-    return_context(&borrowed);
-    return vm;
+    BORROWED(device);
+    return borrowed.possible ? open_engine_for(device, properties) : NULL;
 }
 
 static bool is_of_steps(const struct vm *vm, unsigned device) {
@@ -227,14 +220,13 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
                         const CUmemAllocationProp *properties) {
     unsigned index = (unsigned)properties->location.id, kind;
     struct device *device = device_if_ready(index);
-    struct borrowed borrowed = borrow(device);
+    BORROWED(device);
     CUresult result = borrowed.possible ? kind_of(properties, &kind) : CUDA_ERROR_INVALID_CONTEXT;
     if (result == CUDA_SUCCESS && device_steps(device))
         result = promise(device, device_steps(device), bytes);
     else if (result == CUDA_SUCCESS &&
              capacity_fails(device, device_pages(device), bytes, oom_page_asked_again(), false))
         result = CUDA_ERROR_OUT_OF_MEMORY;
-    return_context(&borrowed);
     if (result == CUDA_SUCCESS)
         *handle = new_handle(kind);
     return result;
