@@ -85,7 +85,6 @@ void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, s
             page_table_take_unused(&vm->table, lead);
             list[taken++] = lead;
         }
-        vm_victims_picked(vm, list, taken);
         lock_give(&vm->lock);
         vm_unmap(vm, list, taken);
     }

@@ -232,7 +232,6 @@ static struct page *extent_at(const struct block *block, size_t end) {
  * finished. The lock is held. */
 static bool take_partly_used(struct vm *vm, const struct block *block, struct page **list,
                              size_t *count) {
-    size_t before = *count;
     bool more = false;
     for (size_t i = 0; i < ENDS; i++) {
         struct page *lead = extent_at(block, i);
@@ -243,7 +242,6 @@ static bool take_partly_used(struct vm *vm, const struct block *block, struct pa
         else
             more = true;
     }
-    vm_victims_picked(vm, list + before, *count - before);
     return more;
 }
 

@@ -14,7 +14,6 @@ size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t ex
     if (vm->in_steps && !victims->at_most)
         chosen.at_most = at_most;
     size_t count = page_table_victims(&vm->table, &chosen, list, min_u64(extents, BATCH));
-    vm_victims_picked(vm, list, count);
     lock_give(&vm->lock);
     return count ? vm_unmap(vm, list, count) : 0;
 }
@@ -116,7 +115,7 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
 bool vm_more_may_come(struct vm *vm, uint64_t then) {
     lock_take(&vm->lock);
     const struct host_memory *host = &vm->host;
-    bool coming = vm->in_flight + vm->opening + host->returning_count + host->leaving > 0;
+    bool coming = vm_in_flight(vm) + vm->opening + host->returning_count + host->leaving > 0;
     bool more = coming || vm->landed != then;
     unsigned rings = bell_rings(&vm->arrived);
     lock_give(&vm->lock);

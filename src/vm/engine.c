@@ -72,7 +72,7 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.idle_bytes = vm_idle_pages(vm) * PAGE_BYTES;
     figures.returned_bytes = vm->table.idle_pages[IDLE_RETURNED] * PAGE_BYTES;
     figures.cached_bytes = vm->cache.cached_pages * PAGE_BYTES;
-    figures.in_flight_bytes = vm->in_flight * PAGE_BYTES;
+    figures.in_flight_bytes = vm_in_flight(vm) * PAGE_BYTES;
     for (size_t size = 0; vm->in_steps && size < EXTENT_SIZES; size++)
         figures.promised_bytes += vm->promised[size] * extent_npages(size) * PAGE_BYTES;
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
@@ -100,8 +100,8 @@ static bool driver_has(const struct vm *vm, uint64_t bytes) {
 
 static uint64_t at_hand_bytes(struct vm *vm) {
     LOCKED(&vm->lock);
-    size_t pages =
-        vm_idle_pages(vm) + vm->cache.cached_pages + vm->in_flight + vm->host.room - vm->host.count;
+    size_t pages = vm_idle_pages(vm) + vm->cache.cached_pages + vm_in_flight(vm) + vm->host.room -
+                   vm->host.count;
     return pages * PAGE_BYTES;
 }
 

@@ -121,7 +121,7 @@ static size_t release_handle(struct vm *vm, size_t want, size_t larger) {
     size_t size = to_release(vm, want, larger);
     size_t npages = size < EXTENT_SIZES ? extent_npages(size) : 0;
     uint64_t handle = npages ? take_handle(vm, size) : 0;
-    vm->in_flight += npages;
+    vm->releasing += npages;
     if (npages)
         generation_begin(&vm->cache.moves);
     lock_give(&vm->lock);
@@ -130,7 +130,7 @@ static size_t release_handle(struct vm *vm, size_t want, size_t larger) {
     bool released = REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
     vm_called(vm);
     lock_take(&vm->lock);
-    vm->in_flight -= npages;
+    vm->releasing -= npages;
     generation_end(&vm->cache.moves);
     if (released) {
         vm->cache.sizes[size].total--;
@@ -219,7 +219,7 @@ static void conclude_unmap(struct vm *vm, struct page **list, size_t count, bool
     for (size_t i = 0; i < count; i++) {
         uint64_t handle = list[i]->handle;
         size_t npages = list[i]->npages;
-        vm->in_flight -= npages;
+        vm->table.in_flight_pages -= npages;
         if (!unmapped) {
             page_table_put_back(&vm->table, list[i]);
             continue;
@@ -249,10 +249,6 @@ size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
     }
     vm_spill_return(vm);
     return done;
-}
-
-void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count) {
-    vm->in_flight += pages_in(list, count);
 }
 
 /* --- memory of the host --- */
@@ -360,7 +356,6 @@ static size_t pick(struct vm *vm, uint64_t epoch, struct page **list) {
                 list[count++] = page;
         }
     }
-    vm_victims_picked(vm, list, count);
     return count;
 }
 
@@ -439,7 +434,6 @@ static void replace_spilled(struct vm *vm, uint64_t address, uint64_t bytes) {
             if (vm_is_spilled(page->handle) && page_table_try_victim(&vm->table, page))
                 list[count++] = page;
         }
-        vm_victims_picked(vm, list, count);
         lock_give(&vm->lock);
         vm_unmap(vm, list, count);
     }

@@ -453,6 +453,7 @@ void page_table_unmapped(struct page_table *table, struct page *page) {
 
 void page_table_take_victim(struct page_table *table, struct page *page) {
     unlist(table, page);
+    table->in_flight_pages += page->npages;
     for (size_t i = 0; i < page->npages; i++)
         page[i].state = PAGE_BUSY;
 }

@@ -103,6 +103,7 @@ struct page_table {
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];
+    size_t in_flight_pages; /* taken from their list, until who took them has counted them off */
 };
 
 /* Makes sure of the books for one more segment or range of so many bytes. False: no memory. */

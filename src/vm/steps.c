@@ -101,7 +101,6 @@ static size_t in_the_way(struct vm *vm, struct page *page, size_t npages, struct
         if (taken && page_table_try_victim(&vm->table, lead))
             list[count++] = lead;
     }
-    vm_victims_picked(vm, list, count);
     return count;
 }
 

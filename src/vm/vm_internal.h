@@ -106,7 +106,7 @@ struct vm {
     struct streams streams;
     struct peers peers;
     struct vm_figures figures;
-    size_t in_flight;              /* pages losing their place, or on their way to the driver */
+    size_t releasing;              /* pages on their way to the driver */
     uint64_t landed;               /* how often one has arrived */
     struct bell arrived;           /* a page is BUSY no more, or memory has come back */
     bool filled;                   /* the card was not roomy once: it may be so again */
@@ -129,6 +129,11 @@ static inline void vm_set_clock(struct vm *vm) {
 /* The lock is held. */
 static inline size_t vm_idle_pages(const struct vm *vm) {
     return vm->table.idle_pages[IDLE_KEPT] + vm->table.idle_pages[IDLE_RETURNED];
+}
+
+/* Pages losing their place, or on their way to the driver. The lock is held. */
+static inline size_t vm_in_flight(const struct vm *vm) {
+    return vm->table.in_flight_pages + vm->releasing;
 }
 
 /* Pieces of that size that are promised to no handle. The lock is held. */
@@ -158,9 +163,6 @@ bool vm_map_claimed(struct vm *vm, struct page *page, size_t npages, uint64_t ha
 /* Pages that are BUSY lose their memory, which is cached. Contiguous ones in one call.
  * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
-
-/* Counts the victims as in flight. The lock is held. */
-void vm_victims_picked(struct vm *vm, struct page *const *list, size_t count);
 
 /* engine.c. One without pages yet, of the device's own memory; NULL: no memory for it. */
 struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void));
