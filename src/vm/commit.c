@@ -229,10 +229,11 @@ static struct page *extent_at(const struct block *block, size_t end) {
 }
 
 /* Takes those that may go; whether there are more, with which the GPU is not known to have
- * finished. The lock is held. */
+ * finished. */
 static bool take_partly_used(struct vm *vm, const struct block *block, struct page **list,
                              size_t *count) {
     bool more = false;
+    LOCKED(&vm->lock);
     for (size_t i = 0; i < ENDS; i++) {
         struct page *lead = extent_at(block, i);
         if (!is_partly_used(block, lead))
@@ -249,14 +250,9 @@ static bool take_partly_used(struct vm *vm, const struct block *block, struct pa
 static void replace_partly_used(struct vm *vm, struct block *block) {
     struct page *list[2 * ENDS];
     size_t count = 0;
-    lock_take(&vm->lock);
-    bool more = take_partly_used(vm, block, list, &count);
-    lock_give(&vm->lock);
-    if (more) {
+    if (take_partly_used(vm, block, list, &count)) {
         vm_fence_poll(vm, false);
-        lock_take(&vm->lock);
         take_partly_used(vm, block, list, &count);
-        lock_give(&vm->lock);
     }
     vm_unmap(vm, list, count);
 }

@@ -199,12 +199,10 @@ static uint64_t after(uint64_t since_ns, uint64_t idle_ns) {
 }
 
 uint64_t vm_decay_due_ns(struct vm *vm, const struct decay_limits *limits) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     uint64_t kept_ns = page_table_idle_since_ns(&vm->table, IDLE_KEPT);
     uint64_t returned_ns = page_table_idle_since_ns(&vm->table, IDLE_RETURNED);
-    uint64_t cached_ns = vm_cache_since_ns(vm);
-    lock_give(&vm->lock);
-    uint64_t due_ns = after(min_u64(returned_ns, cached_ns), limits->returned_ns);
+    uint64_t due_ns = after(min_u64(returned_ns, vm_cache_since_ns(vm)), limits->returned_ns);
     return limits->kept_bytes ? min_u64(due_ns, after(kept_ns, limits->kept_ns)) : due_ns;
 }
 
@@ -222,10 +220,8 @@ static struct decayed decay_all(struct vm *vm, const struct decay_limits *limits
     uint64_t kept_since = minus_u64(now_ns, limits->kept_ns);
     uint64_t returned_since = minus_u64(now_ns, limits->returned_ns);
     size_t most = limits->kept_bytes / PAGE_BYTES + (limits->kept_bytes % PAGE_BYTES > 0);
-    lock_take(&vm->lock);
-    size_t old = vm_cache_pages_since(vm, returned_since);
-    lock_give(&vm->lock);
-    size_t cached = vm_cache_decay(vm, old), returned = 0, kept = 0, batch;
+    size_t cached = vm_cache_decay(vm, vm_cache_pages_since(vm, returned_since));
+    size_t returned = 0, kept = 0, batch;
     vm_fence_poll(vm, true);
     struct batches batches = {clock_ns(), FIRST};
     do {

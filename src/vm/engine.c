@@ -154,10 +154,7 @@ static uint64_t revive(struct vm *vm, struct revival revival) {
 /* Another stream's may do if the GPU has finished with it. */
 static uint64_t revive_fenced(struct vm *vm, struct revival revival) {
     uint64_t address = revive(vm, revival);
-    lock_take(&vm->lock);
-    bool others = vm->table.returned_count > 0;
-    lock_give(&vm->lock);
-    if (address || !others)
+    if (address || !vm_read(vm, &vm->table.returned_count))
         return address;
     vm_fence_poll(vm, false);
     return revive(vm, revival);

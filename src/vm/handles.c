@@ -64,8 +64,9 @@ uint64_t vm_cache_since_ns(const struct vm *vm) {
     return since_ns;
 }
 
-size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns) {
+size_t vm_cache_pages_since(struct vm *vm, uint64_t since_ns) {
     size_t pages = 0;
+    LOCKED(&vm->lock);
     for (size_t size = 0; size < EXTENT_SIZES; size++) {
         const struct handles *handles = &vm->cache.sizes[size];
         size_t count = 0;
@@ -345,9 +346,10 @@ void vm_spill_return(struct vm *vm) {
  */
 
 /* Idle pages in host memory that the GPU has finished with, and that were idle at that epoch; host
- * memory comes page by page. The lock is held. */
+ * memory comes page by page. */
 static size_t pick(struct vm *vm, uint64_t epoch, struct page **list) {
     size_t count = 0;
+    LOCKED(&vm->lock);
     for (size_t idle = 0; idle < IDLE_LISTS; idle++) {
         struct page *page = vm->table.idle[idle][0].oldest, *newer;
         for (; page && count < BATCH && page->idle_epoch <= epoch; page = newer) {
@@ -365,9 +367,7 @@ void vm_spill_reclaim(struct vm *vm, uint64_t epoch) {
     do {
         if (!atomic_load_explicit(&vm->host.count, memory_order_relaxed))
             return;
-        lock_take(&vm->lock);
         count = pick(vm, epoch, list);
-        lock_give(&vm->lock);
     } while (count && vm_unmap(vm, list, count) == count);
 }
 
@@ -391,8 +391,8 @@ struct stretch {
     size_t spilled, own;
 };
 
-/* The lock is held. */
 static struct stretch stretch_at(struct vm *vm, uint64_t address, uint64_t bytes) {
+    LOCKED(&vm->lock);
     struct stretch stretch = {.segment = page_table_lookup(&vm->table, address)};
     if (!stretch.segment)
         return stretch;
@@ -421,9 +421,7 @@ static bool device_has_room(struct vm *vm, const struct stretch *stretch) {
 
 static void replace_spilled(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct page *list[BATCH];
-    lock_take(&vm->lock);
     struct stretch stretch = stretch_at(vm, address, bytes);
-    lock_give(&vm->lock);
     if (!stretch.spilled || !device_has_room(vm, &stretch) || !vm_fence_wait_briefly(vm))
         return;
     for (size_t i = stretch.first, count = 1; count > 0;) {

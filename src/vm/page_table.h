@@ -99,7 +99,7 @@ struct page_table {
     uint64_t fenced_epoch; /* the GPU has finished with what was idle then or before */
     struct page_segment *returned_oldest, *returned_newest; /* ended, and not yet empty */
     struct page_segment *gone;                              /* ended and empty, linked by newer */
-    size_t returned_count;                                  /* of segments */
+    uint64_t returned_count;                                /* of segments */
     uint64_t reserved_pages; /* of segments that have not ended, and attached ones that count */
     uint64_t attached_pages; /* the same, and those that do not count */
     uint64_t mapped_pages, idle_pages[IDLE_LISTS];

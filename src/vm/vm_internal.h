@@ -238,10 +238,11 @@ uint64_t vm_cache_take(struct vm *vm, size_t least, size_t most, size_t *npages)
 void vm_cache_put(struct vm *vm, uint64_t handle, size_t npages); /* the same */
 uint64_t vm_handle_create(struct vm *vm, size_t npages);          /* 0: the driver has none */
 
-/* Since when the one cached for longest is; UINT64_MAX: none is. The pages of those that are since
- * then or before. The lock is held. */
+/* Since when the one cached for longest is; UINT64_MAX: none is. The lock is held. */
 uint64_t vm_cache_since_ns(const struct vm *vm);
-size_t vm_cache_pages_since(const struct vm *vm, uint64_t since_ns);
+
+/* The pages of those that are since then or before. */
+size_t vm_cache_pages_since(struct vm *vm, uint64_t since_ns);
 
 /* Releases cached memory worth so many pages, more only if there is nothing smaller; `larger` than
  * so many pages each. Returns how many. */
