@@ -30,7 +30,6 @@ static struct run next_closed(const struct vm *vm, struct page_segment *segment,
 
 static bool set_access(struct vm *vm, const struct run *run) {
     vm_called(vm);
-    vm_changed(vm);
     return vm_granted(REAL(cuMemSetAccess)(run->segment->address + run->first * PAGE_BYTES,
                                            run->count * PAGE_BYTES, vm->peers.list, run->devices));
 }

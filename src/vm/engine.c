@@ -133,7 +133,6 @@ void vm_sweep(struct vm *vm) {
         RELAXED_CAPTURES;
         REAL(cuMemAddressFree)(address, bytes);
         vm_called(vm);
-        vm_changed(vm);
     }
 }
 
@@ -171,7 +170,6 @@ static uint64_t reserve(struct vm *vm, uint64_t bytes, uint64_t stream) {
         vm_called(vm);
         granted = REAL(cuMemAddressReserve)(&address, bytes, PAGE_BYTES, 0, 0) == CUDA_SUCCESS;
     }
-    vm_changed(vm);
     if (!granted)
         return 0;
     lock_take(&vm->lock);

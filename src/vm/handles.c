@@ -88,13 +88,12 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     lock_give(&vm->lock);
     bool created =
         room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &vm->properties, 0));
-    vm_called(vm);
     lock_take(&vm->lock);
     handles->total -= room && !created;
     vm->cache.physical_pages -= room && !created ? npages : 0;
     vm->figures.creates += created ? npages : 0;
     generation_end(&vm->cache.moves);
-    vm_changed(vm);
+    vm_called(vm);
     lock_give(&vm->lock);
     return created ? handle : 0;
 }
@@ -129,7 +128,6 @@ static size_t release_handle(struct vm *vm, size_t want, size_t larger) {
     if (!npages)
         return 0;
     bool released = REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
-    vm_called(vm);
     lock_take(&vm->lock);
     vm->releasing -= npages;
     generation_end(&vm->cache.moves);
@@ -141,7 +139,7 @@ static size_t release_handle(struct vm *vm, size_t want, size_t larger) {
     } else {
         vm_cache_put(vm, handle, npages);
     }
-    vm_changed(vm);
+    vm_called(vm);
     lock_give(&vm->lock);
     bell_ring(&vm->arrived);
     return released ? npages : 0;
@@ -170,7 +168,6 @@ size_t vm_cache_decay(struct vm *vm, size_t want) {
 bool vm_map_claimed(struct vm *vm, struct page *page, size_t npages, uint64_t handle) {
     bool mapped = handle && vm_granted(REAL(cuMemMap)(page_address(page), npages * PAGE_BYTES, 0,
                                                       vm_real_handle(handle), 0));
-    vm_called(vm);
     lock_take(&vm->lock);
     if (mapped) {
         page_table_mapped(&vm->table, page, handle);
@@ -180,7 +177,7 @@ bool vm_map_claimed(struct vm *vm, struct page *page, size_t npages, uint64_t ha
         if (handle)
             vm_cache_put(vm, handle, npages);
     }
-    vm_changed(vm);
+    vm_called(vm);
     lock_give(&vm->lock);
     bell_ring(&vm->arrived);
     return mapped;
@@ -239,10 +236,9 @@ size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
         size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
         bool unmapped =
             REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
-        vm_called(vm);
         lock_take(&vm->lock);
         conclude_unmap(vm, list + i, n, unmapped);
-        vm_changed(vm);
+        vm_called(vm);
         lock_give(&vm->lock);
         bell_ring(&vm->arrived);
         done += unmapped ? in_run : 0;
@@ -307,9 +303,8 @@ uint64_t vm_spill(struct vm *vm) {
     bool room = vm->host.count < vm->host.room;
     if (room && vm->host.count++ == 0)
         vm->host.since_ns = clock_ns();
-    vm_changed(vm);
-    lock_give(&vm->lock);
     vm_called(vm);
+    lock_give(&vm->lock);
     /* Of any error of the host's the device's refusal is told. */
     if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
@@ -330,10 +325,9 @@ void vm_spill_return(struct vm *vm) {
         if (!handle)
             return;
         vm_release(vm_real_handle(handle)); /* what is refused twice is waited for by nobody */
-        vm_called(vm);
         lock_take(&vm->lock);
         count_less(host, 1);
-        vm_changed(vm);
+        vm_called(vm);
         host->leaving--;
         vm->landed++;
         lock_give(&vm->lock);

@@ -142,18 +142,19 @@ static inline size_t vm_spare_steps(const struct vm *vm, size_t size) {
     return minus_u64(there, vm->promised[size]);
 }
 
-static inline void vm_called(struct vm *vm) {
-    atomic_fetch_add_explicit(&vm->calls, 1, memory_order_relaxed);
-}
-
 static inline uint64_t vm_read(struct vm *vm, const uint64_t *value) {
     LOCKED(&vm->lock);
     return *value;
 }
 
-/* The figures are as they are to be told. */
+/* The figures are as they are to be told; so they are after a call of the driver, which counts. */
 static inline void vm_changed(struct vm *vm) {
     atomic_fetch_add_explicit(&vm->changes, 1, memory_order_release);
+}
+
+static inline void vm_called(struct vm *vm) {
+    atomic_fetch_add_explicit(&vm->calls, 1, memory_order_relaxed);
+    vm_changed(vm);
 }
 
 /* handles.c. Claimed pages get that memory, 0: there is none. False: they are empty again, and the
