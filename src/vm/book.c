@@ -291,24 +291,14 @@ struct book_range book_range_take(uint64_t address) {
     return range;
 }
 
-bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine,
-                      struct book_range *before) {
+bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine, struct book_range *range) {
     LOCKED(&self.lock);
     struct hashmap_entry *entry = entry_around(&self.ranges, address);
-    bool fits = entry && address + bytes <= entry->key + entry->bytes;
-    if (fits) {
-        *before = range_from(entry);
-        entry->class = before->engine == VRAMGC_MAX_DEVICES ? engine : before->engine;
-        fits = entry->class == engine;
-    }
-    return fits;
-}
-
-void book_range_disclaim(uint64_t address) {
-    LOCKED(&self.lock);
-    struct hashmap_entry *entry = hashmap_find(&self.ranges, address);
-    if (entry)
-        entry->class = VRAMGC_MAX_DEVICES;
+    if (!entry || address + bytes > entry->key + entry->bytes)
+        return false;
+    entry->class = entry->class == VRAMGC_MAX_DEVICES ? engine : entry->class;
+    *range = range_from(entry);
+    return range->engine == engine;
 }
 
 uint64_t book_range_largest_bytes(void) {

@@ -101,9 +101,8 @@ bool book_range_put(const struct book_range *range); /* false: no memory for the
 struct book_range book_range_take(uint64_t address);
 
 /* [address, +bytes) is in a range of that engine from now on; false: in none, or in another's.
- * *before: as it was. And it is no engine's again. */
-bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine, struct book_range *before);
-void book_range_disclaim(uint64_t address);
+ * *range: all of it. */
+bool book_range_claim(uint64_t address, uint64_t bytes, unsigned engine, struct book_range *range);
 uint64_t book_range_largest_bytes(void); /* so far */
 
 /* Drops what is known of a device; addresses stay reserved. */

@@ -230,12 +230,9 @@ static bool any_attached(const struct page_segment *segment) {
 bool vm_range_claim(struct vm *vm, uint64_t address, uint64_t bytes) {
     struct book_range range;
     LOCKED(&vm->lock);
-    bool ours = book_range_claim(address, bytes, vm->device, &range);
-    bool added = !ours || range.engine == vm->device ||
-                 page_table_add_range(&vm->table, range.address, range.bytes, true);
-    if (!added)
-        book_range_disclaim(range.address);
-    return ours && added;
+    return book_range_claim(address, bytes, vm->device, &range) &&
+           (page_table_lookup(&vm->table, address) ||
+            page_table_add_range(&vm->table, range.address, range.bytes, true));
 }
 
 enum vm_range_end vm_range_end(struct vm *vm, uint64_t address) {
