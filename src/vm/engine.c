@@ -145,9 +145,7 @@ static uint64_t revive(struct vm *vm, struct revival revival) {
     vm_set_clock(vm);
     revival.in_order = revival.in_order && !vm->streams.sync_context && vm->streams.count <= 1;
     struct page_segment *segment = page_table_revive(&vm->table, &revival);
-    uint64_t address = segment ? segment->address : 0;
-    vm->figures.revived += address != 0;
-    return address;
+    return segment ? segment->address : 0;
 }
 
 /* Another stream's may do if the GPU has finished with it. */

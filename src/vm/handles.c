@@ -91,7 +91,6 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     lock_take(&vm->lock);
     handles->total -= room && !created;
     vm->cache.physical_pages -= room && !created ? npages : 0;
-    vm->figures.creates += created ? npages : 0;
     generation_end(&vm->cache.moves);
     vm_called(vm);
     lock_give(&vm->lock);
@@ -135,7 +134,6 @@ static size_t release_handle(struct vm *vm, size_t want, size_t larger) {
         vm->cache.sizes[size].total--;
         vm->cache.physical_pages -= npages;
         vm->landed++;
-        vm->figures.releases += npages;
     } else {
         vm_cache_put(vm, handle, npages);
     }

@@ -51,13 +51,12 @@ struct vm_figures {
     uint64_t physical_bytes;  /* all that the driver has given of the device's */
     uint64_t failed_bytes;    /* of blocks that were refused where PyTorch counts them as allocated
                                   for ever: not those of a range that does not count */
-    uint64_t maps, unmaps, creates, releases; /* pages */
-    uint64_t calls;         /* of the driver for all that, for addresses and for access */
-    uint64_t waits;         /* fences that had to wait */
-    uint64_t revived;       /* segments that came back without the driver */
-    uint64_t reused;        /* steps of PyTorch's that got a piece it had unmapped */
-    uint64_t spilled_bytes; /* of mapped_bytes: in host memory */
-    uint64_t spilled_ns;    /* how long anything was */
+    uint64_t maps, unmaps;    /* pages */
+    uint64_t calls;           /* of the driver for all that, for addresses and for access */
+    uint64_t waits;           /* fences that had to wait */
+    uint64_t reused;          /* steps of PyTorch's that got a piece it had unmapped */
+    uint64_t spilled_bytes;   /* of mapped_bytes: in host memory */
+    uint64_t spilled_ns;      /* how long anything was */
 };
 
 /* NULL when the device or the driver cannot do it: a trial in a private range (create, map, write,

@@ -87,7 +87,6 @@ static void storm(void) {
         MUST(idle(IDLE_RETURNED) == 0);
     }
     MUST(atomic_load(&fake.calls) == calls);
-    MUST(vm_figures(test.vm).revived == OFTEN * SOME);
     end_all(segments, SOME);
 }
 
@@ -144,17 +143,17 @@ static void order(void) {
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_RETURNED, PAGES) == PAGES);
     end_used(used[2], PAGES);
     MUST(cached() == PAGES && idle(IDLE_RETURNED) == PAGES && idle(IDLE_KEPT) == PAGES);
-    uint64_t creates = vm_figures(test.vm).creates, blocks[4];
+    uint64_t made = fake.pages_made, blocks[4];
     blocks[0] = range_in_use(PAGES);
     MUST(cached() == 0 && idle(IDLE_RETURNED) == PAGES);
     blocks[1] = range_in_use(PAGES);
-    MUST(idle(IDLE_RETURNED) == 0 && vm_figures(test.vm).creates == creates);
+    MUST(idle(IDLE_RETURNED) == 0 && fake.pages_made == made);
     blocks[2] = range_in_use(PAGES);
-    MUST(idle(IDLE_KEPT) == PAGES && vm_figures(test.vm).creates == creates + PAGES);
+    MUST(idle(IDLE_KEPT) == PAGES && fake.pages_made == made + PAGES);
     fake.pages_elsewhere = 9 * LARGE_CAPACITY;
     forget_reading();
     blocks[3] = range_in_use(PAGES);
-    MUST(idle(IDLE_KEPT) == 0 && vm_figures(test.vm).creates == creates + PAGES);
+    MUST(idle(IDLE_KEPT) == 0 && fake.pages_made == made + PAGES);
     for (size_t i = 0; i < ARRAY_LENGTH(blocks); i++)
         end_range(blocks[i], PAGES);
     MUST(vm_unreserve(test.vm, used[0]) && vm_unreserve(test.vm, empty));
@@ -186,13 +185,13 @@ static void unfitting(void) {
     use(little, LITTLE);
     MUST(physical() == LITTLE && cached() == 0);
     MUST(vm_fence_wait(test.vm) && vm_decommit(test.vm, IDLE_KEPT, LITTLE) == LITTLE);
-    uint64_t creates = vm_figures(test.vm).creates;
+    uint64_t made = fake.pages_made;
     use(more, LITTLE + 2); /* the 4 will do */
-    MUST(vm_figures(test.vm).creates == creates + 2 && physical() == LITTLE + 2);
+    MUST(fake.pages_made == made + 2 && physical() == LITTLE + 2);
     MUST(vm_fence_wait(test.vm));
     MUST(vm_decommit(test.vm, IDLE_KEPT, PAGES) == LITTLE + 2);
     use(range, PAGES); /* nothing that is less than half of it */
-    MUST(vm_figures(test.vm).creates == creates + 2 + PAGES && physical() == PAGES);
+    MUST(fake.pages_made == made + 2 + PAGES && physical() == PAGES);
     end_range(range, PAGES);
     end_range(little, LITTLE);
     end_range(more, LITTLE + 2);

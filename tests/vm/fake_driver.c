@@ -42,6 +42,7 @@ static CUresult fake_create(CUmemGenericAllocationHandle *handle, size_t bytes,
                 (!fake.largest || npages <= fake.largest);
     fake.large += room && npages > 1;
     fake.pages_out += room ? (unsigned)npages : 0;
+    fake.pages_made += room ? npages : 0;
     *handle = room ? fake.next_handle++ : 0;
     fake.npages[*handle] = (unsigned)npages;
     pthread_mutex_unlock(&fake.lock);

@@ -30,10 +30,11 @@ struct fake {
     atomic_uint infos;       /* that ask how much there is: as often as the clock says */
     unsigned capacity;       /* pages of the device, but for those that others have: */
     unsigned pages_elsewhere;
-    unsigned boast;     /* it says that it has so many times as many */
-    unsigned large;     /* handles of more than one page so far */
-    unsigned largest;   /* it has no larger extents than of so many pages; 0: it has all */
-    unsigned pages_out; /* created and not yet released */
+    unsigned boast;      /* it says that it has so many times as many */
+    unsigned large;      /* handles of more than one page so far */
+    unsigned largest;    /* it has no larger extents than of so many pages; 0: it has all */
+    unsigned pages_out;  /* created and not yet released */
+    uint64_t pages_made; /* created so far */
     unsigned char mapped_at[HANDLES];
     unsigned npages[HANDLES];      /* pages */
     _Atomic uint64_t busy[PLACES]; /* work that uses the page: the GPU may not lose it */
