@@ -309,14 +309,6 @@ enum vm_range_end vhandle_address_free(const struct book_range *range, uint64_t 
 
 /* --- mappings --- */
 
-static bool detach(struct vm *vm, bool steps, uint64_t address, uint64_t bytes,
-                   uint64_t step_bytes) {
-    bool detached = steps || vm_detach(vm, address, bytes);
-    for (uint64_t at = 0; steps && at < bytes; at += step_bytes)
-        detached = vm_step_unmap(vm, address + at, step_bytes) && detached;
-    return detached;
-}
-
 /* The range becomes one of the engine's at its first mapping: only then it is known whose memory
  * lives there. */
 static CUresult map_range(uint64_t address, const struct book_handle *handle, struct vm *vm) {
@@ -329,7 +321,7 @@ static CUresult map_range(uint64_t address, const struct book_handle *handle, st
         result = vm_step_map(vm, address, bytes);
     if (result != CUDA_SUCCESS || vmm_mapped(address, bytes, handle->handle))
         return result;
-    detach(vm, steps, address, bytes, bytes); /* nothing lives there yet */
+    vm_detach(vm, address, bytes); /* nothing lives there yet */
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -367,7 +359,7 @@ bool vhandle_unmap(uint64_t address, uint64_t bytes, CUresult *result) {
         return true;
     bool steps = is_of_steps(vm, first.device);
     struct book_unmapping unmapping = vmm_unmap_begin(address, bytes);
-    if (detach(vm, steps, address, bytes, first.bytes)) {
+    if (vm_detach(vm, address, bytes)) {
         uint64_t released_bytes = vmm_unmap_commit(&unmapping);
         for (uint64_t at = 0; steps && at < released_bytes; at += first.bytes)
             give_up_step(first.device, first.bytes);

@@ -254,20 +254,27 @@ static struct page_segment *range_around(struct vm *vm, uint64_t address, uint64
     return fits ? range : NULL;
 }
 
-static bool change_part(struct vm *vm, uint64_t address, uint64_t bytes, bool attach) {
+bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
     LOCKED(&vm->lock);
     vm_set_clock(vm);
     struct page_segment *range = range_around(vm, address, bytes);
-    return range && (attach ? page_table_attach : page_table_detach)(
-                        &vm->table, range, page_table_first(range, address), bytes / PAGE_BYTES);
-}
-
-bool vm_attach(struct vm *vm, uint64_t address, uint64_t bytes) {
-    return change_part(vm, address, bytes, true);
+    return range && page_table_attach(&vm->table, range, page_table_first(range, address),
+                                      bytes / PAGE_BYTES);
 }
 
 /* The pages stay mapped. The owner of the range finds them there when it attaches the addresses
  * again, for its work is in order; other ranges get them when the GPU has finished. */
 bool vm_detach(struct vm *vm, uint64_t address, uint64_t bytes) {
-    return change_part(vm, address, bytes, false);
+    LOCKED(&vm->lock);
+    vm_set_clock(vm);
+    struct page_segment *range = range_around(vm, address, bytes);
+    size_t first = range ? page_table_first(range, address) : 0, end = first + bytes / PAGE_BYTES;
+    if (!range || !page_table_detach(&vm->table, range, first, end - first))
+        return false;
+    /* A step's handle is promised its piece again; there is none where mapping it has failed. */
+    for (size_t i = first, npages; vm->in_steps && i < end; i += npages) {
+        npages = page_npages(&range->pages[i]);
+        vm->promised[extent_size_index(npages)] += range->pages[i].state != PAGE_EMPTY;
+    }
+    return true;
 }

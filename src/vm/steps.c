@@ -161,17 +161,6 @@ CUresult vm_step_open(struct vm *vm, uint64_t address, uint64_t bytes) {
                                                                  : (CUresult)vm_refusal();
 }
 
-/* Its handle is promised a piece again, until it is released. */
-bool vm_step_unmap(struct vm *vm, uint64_t address, uint64_t bytes) {
-    lock_take(&vm->lock);
-    vm->promised[extent_size_index(bytes / PAGE_BYTES)]++; /* first: nobody else takes it */
-    lock_give(&vm->lock);
-    bool unmapped = vm_detach(vm, address, bytes);
-    if (!unmapped)
-        vm_step_forgo(vm, bytes);
-    return unmapped;
-}
-
 /* --- not kept --- */
 
 bool vm_keeps_steps(struct vm *vm) {

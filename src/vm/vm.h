@@ -100,9 +100,6 @@ CUresult vm_step_map(struct vm *vm, uint64_t address, uint64_t bytes);
 /* The devices get access to steps that are mapped; or the driver's refusal. */
 CUresult vm_step_open(struct vm *vm, uint64_t address, uint64_t bytes);
 
-/* In the place of vm_detach: the piece stays for a moment. False: it is not attached. */
-bool vm_step_unmap(struct vm *vm, uint64_t address, uint64_t bytes);
-
 /* From now on nothing is kept: somebody else is to share a step, or lays memory of his own there.
  * Whether anything is. */
 void vm_keep_no_steps(struct vm *vm);

@@ -161,7 +161,7 @@ static void *stepper(void *argument) {
         MUST(!mapped || vm_step_open(test.vm, range, mapped * bytes) == CUDA_SUCCESS);
         work_on(range, mapped * pages);
         for (size_t i = 0; i < mapped; i++)
-            MUST(vm_step_unmap(test.vm, range + i * bytes, bytes));
+            MUST(vm_detach(test.vm, range + i * bytes, bytes));
         for (size_t i = 0; i < made; i++)
             vm_step_forgo(test.vm, bytes);
         if (below(20))
