@@ -34,22 +34,6 @@ static CUmemoryPool default_pool(unsigned index) {
 
 /* --- opening --- */
 
-static struct pool *try_to_open(struct device *device) {
-    struct vm *vm = device_vm_open(device);
-    unsigned index = device_index(device);
-    if (!vm)
-        return NULL; /* which was said */
-    CUmemoryPool of_driver = default_pool(index);
-    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool)
-                            ? pool_open(vm, atomic_load(&device->memory.total_bytes))
-                            : NULL;
-    if (!pool)
-        LOG(LOG_WARN, "gpu%u: VRAMGC_ASYNC=pages is not possible here; the driver's pool is used",
-            index);
-    atomic_store(&self.defaults[index], of_driver);
-    return pool;
-}
-
 /* At the first call, in a thread whose context is the device's. */
 static struct pool *open_pool(struct device *device) {
     unsigned index = device_index(device);
@@ -57,7 +41,15 @@ static struct pool *open_pool(struct device *device) {
     if (atomic_load_explicit(&self.tried[index], memory_order_relaxed) ||
         !atomic_compare_exchange_strong(&self.tried[index], &untried, true))
         return pool_of(device);
-    struct pool *pool = try_to_open(device);
+    struct vm *vm = device_vm_open(device); /* where it cannot be opened that is said */
+    CUmemoryPool of_driver = vm ? default_pool(index) : NULL;
+    struct pool *pool = of_driver && REAL(cuDeviceGetMemPool)
+                            ? pool_open(vm, atomic_load(&device->memory.total_bytes))
+                            : NULL;
+    if (vm && !pool)
+        LOG(LOG_WARN, "gpu%u: VRAMGC_ASYNC=pages is not possible here; the driver's pool is used",
+            index);
+    atomic_store(&self.defaults[index], of_driver);
     atomic_store_explicit(&self.pools[index], pool, memory_order_release);
     return pool;
 }

@@ -57,11 +57,9 @@ void serve_stream_gone(uint64_t stream) {
     if (stream <= STREAM_PER_THREAD)
         return;
     async_stream_gone(stream);
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_pages_at(i);
-        if (vm)
-            vm_stream_gone(vm, stream);
-    }
+    for (EACH_DEVICE(device))
+        if (recording_is_on() && device_pages(device))
+            vm_stream_gone(device_pages(device), stream);
 }
 
 void serve_capture_prepare(void) {
@@ -74,11 +72,9 @@ void serve_capture_prepare(void) {
 
 void serve_capture_begin(void) {
     vm_capture_begin();
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct vm *vm = device_pages_at(i);
-        if (vm)
-            vm_pin_live(vm);
-    }
+    for (EACH_DEVICE(device))
+        if (recording_is_on() && device_pages(device))
+            vm_pin_live(device_pages(device));
 }
 
 void serve_reset(struct device *device) {
@@ -97,8 +93,7 @@ void serve_reset(struct device *device) {
 
 void serve_forget(void) {
     async_forget();
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        vm_forget(device ? device_engine(device) : NULL);
-    }
+    vm_forget(NULL); /* what is of no engine */
+    for (EACH_DEVICE(device))
+        vm_forget(device_engine(device));
 }
