@@ -370,6 +370,6 @@ void vm_pin_live(struct vm *vm) {
 void vm_capture_prepare(struct vm *vm) {
     vm_fence_poll_in_turn(vm);
     struct room room = vm_room(vm, MEMINFO_KNOWN);
-    if (vm_newly_idle(vm) && vm_idle_bytes(vm) > room.free_bytes)
+    if (vm_newly_idle(vm) && vm_figures(vm).idle_bytes > room.free_bytes)
         vm_fence_wait_briefly(vm);
 }

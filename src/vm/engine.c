@@ -46,11 +46,6 @@ uint64_t vm_changes(const struct vm *vm) {
     return atomic_load_explicit(&vm->changes, memory_order_acquire);
 }
 
-uint64_t vm_idle_bytes(struct vm *vm) {
-    LOCKED(&vm->lock);
-    return vm_idle_pages(vm) * PAGE_BYTES;
-}
-
 void vm_trim(struct vm *vm) {
     LOCKED(&vm->lock);
     vm_set_clock(vm);

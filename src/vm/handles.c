@@ -258,19 +258,13 @@ static int node_of(unsigned device) {
     return node;
 }
 
-static CUmemAllocationProp host_properties(int node) {
-    CUmemAllocationProp properties = {
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node},
-    };
-    return properties;
-}
-
 bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
     size_t room = bytes / PAGE_BYTES;
-    vm->host.node = node_of(vm->device);
-    CUmemAllocationProp properties = host_properties(vm->host.node);
-    if (!room || !vm_probe_of(vm->device, &properties))
+    vm->host.properties = (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node_of(vm->device)},
+    };
+    if (!room || !vm_probe_of(vm->device, &vm->host.properties))
         return false;
     vm->host.returning = memory_map(room * sizeof *vm->host.returning);
     vm->host.room = vm->host.returning ? room : 0;
@@ -295,7 +289,6 @@ uint64_t vm_spilled_ns(const struct vm *vm) {
 }
 
 uint64_t vm_spill(struct vm *vm) {
-    CUmemAllocationProp properties = host_properties(vm->host.node);
     CUmemGenericAllocationHandle handle = 0;
     lock_take(&vm->lock);
     bool room = vm->host.count < vm->host.room;
@@ -304,7 +297,7 @@ uint64_t vm_spill(struct vm *vm) {
     vm_called(vm);
     lock_give(&vm->lock);
     /* Of any error of the host's the device's refusal is told. */
-    if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &properties, 0) == CUDA_SUCCESS)
+    if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &vm->host.properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
     lock_take(&vm->lock);
     count_less(&vm->host, room);

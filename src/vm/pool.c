@@ -132,11 +132,10 @@ static struct arena_block place_block(struct pool *pool, uint64_t bytes, uint64_
  * out the engine has waited for the GPU, after which there may be a place with more pages. */
 static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_t owner,
                                       uint64_t *address) {
-    uint64_t first = 0;
-    for (;;) {
+    for (bool again = false;; again = true) {
         struct arena_block block = place_block(pool, bytes, owner);
         if (!block.chunk)
-            return first ? POOL_FULL : POOL_NOT_OURS;
+            return again ? POOL_FULL : POOL_NOT_OURS;
         if (vm_commit(pool->vm, block.address, block.bytes, false)) {
             *address = block.address;
             return POOL_TAKEN;
@@ -145,9 +144,8 @@ static enum pool_answer place_and_map(struct pool *pool, uint64_t bytes, uint64_
         give_block(pool, &block, owner);
         if (vm_refusal() != CUDA_ERROR_OUT_OF_MEMORY)
             return POOL_NOT_OURS; /* the driver says it itself */
-        if (first)
+        if (again)
             return POOL_FULL;
-        first = block.address;
     }
 }
 

@@ -294,9 +294,6 @@ uint64_t vm_moves(const struct vm *vm);
  * Cheap: for every block event. */
 uint64_t vm_changes(const struct vm *vm);
 
-/* Idle bytes in both lists; read without the lock, so for a judgement, not for a sum. */
-uint64_t vm_idle_bytes(struct vm *vm);
-
 /* Where there is no engine (mode flush): whether the GPU is past what it had to do when this was
  * first asked, of late, since it was last so; to be zeroed at first. True where the driver cannot
  * tell (before CUDA 12.5). Does not wait. */

@@ -86,7 +86,7 @@ struct host_memory {
     size_t returning_count, leaving; /* not with the host yet */
     uint64_t epoch;                  /* of the table, when our own thread looked last */
     uint64_t since_ns, spent_ns;
-    int node;
+    CUmemAllocationProp properties;
 };
 
 struct vm {
