@@ -52,11 +52,7 @@ static struct decay_limits limits_of(const struct device *device, struct vm *vm)
         .returned_bytes = figures.returned_bytes + figures.cached_bytes,
     };
     struct policy_decay decay = policy_decay(&settings, &idle);
-    return (struct decay_limits){
-        .kept_ns = decay.kept_ns,
-        .kept_bytes = decay.kept_bytes,
-        .returned_ns = decay.returned_ns,
-    };
+    return (struct decay_limits){decay.kept_ns, decay.kept_bytes, decay.returned_ns};
 }
 
 /* --- what is told --- */
