@@ -61,6 +61,14 @@ static inline void bell_wait(struct bell *bell, unsigned rings) {
         bell_sleep(bell, rings);
 }
 
+/* The same for who holds the lock: it is given meanwhile. */
+static inline void bell_await(struct bell *bell, struct lock *lock) {
+    unsigned rings = bell_rings(bell);
+    lock_give(lock);
+    bell_wait(bell, rings);
+    lock_take(lock);
+}
+
 static inline void bell_ring(struct bell *bell) {
     atomic_fetch_add(&bell->rings, 1);
     if (UNLIKELY(atomic_load(&bell->waiting) > 0))

@@ -43,9 +43,7 @@ uint64_t capacity_free_as_seen(const struct capacity_reading *reading, const str
 
 void capacity_before_refusal(void) {
     struct device *device = recording_is_on() ? device_current() : NULL;
-    if (!device)
-        return;
-    struct vm *vm = device_engine(device);
+    struct vm *vm = device ? device_engine(device) : NULL;
     if (vm)
         vm_reclaim_returned(vm);
 }

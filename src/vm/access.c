@@ -122,19 +122,6 @@ static void let_go(struct vm *vm, const struct run *run, bool opened) {
     bell_ring(&vm->arrived);
 }
 
-/* One thread at a time. */
-static void begin_add_peer(struct vm *vm) {
-    lock_take(&vm->lock);
-    while (vm->peers.adding) {
-        unsigned rings = bell_rings(&vm->arrived);
-        lock_give(&vm->lock);
-        bell_wait(&vm->arrived, rings);
-        lock_take(&vm->lock);
-    }
-    vm->peers.adding = true;
-    lock_give(&vm->lock);
-}
-
 static bool open_mapped(struct vm *vm) {
     bool opened = true;
     for (uint64_t from = 0; opened;) {
@@ -149,8 +136,10 @@ static bool open_mapped(struct vm *vm) {
 }
 
 bool vm_add_peer(struct vm *vm, unsigned device) {
-    begin_add_peer(vm);
     lock_take(&vm->lock);
+    while (vm->peers.adding) /* one thread at a time */
+        bell_await(&vm->arrived, &vm->lock);
+    vm->peers.adding = true;
     bool known = false, room = vm->peers.count < MAX_DEVICES;
     for (size_t i = 0; i < vm->peers.count; i++)
         known = known || vm->peers.list[i].location.id == (int)device;

@@ -75,29 +75,22 @@ static size_t extent_for(const struct block *block) {
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */
 static struct extent claim_extent(struct vm *vm, struct block *block) {
-    struct extent extent = {0};
-    lock_take(&vm->lock);
-    while (block->next < block->end && !extent.page) {
+    LOCKED(&vm->lock);
+    while (block->next < block->end) {
         struct page *page = &block->segment->pages[block->next];
         if (page->state == PAGE_BUSY && page->attached) {
-            unsigned rings = bell_rings(&vm->arrived);
-            lock_give(&vm->lock);
-            bell_wait(&vm->arrived, rings);
-            lock_take(&vm->lock);
-            continue;
-        }
-        if (is_missing(page)) {
-            extent.page = page;
-            extent.npages = extent_for(block);
+            bell_await(&vm->arrived, &vm->lock);
+        } else if (is_missing(page)) {
+            struct extent extent = {page, extent_for(block), 0};
             extent.handle = vm_cache_take(vm, extent.npages / 2, extent.npages, &extent.npages);
             page_table_claim(page, extent.npages);
+            return extent;
         } else {
             const struct page *lead = page_lead(page);
             block->next = (size_t)(lead - block->segment->pages) + page_npages(lead);
         }
     }
-    lock_give(&vm->lock);
-    return extent;
+    return (struct extent){0};
 }
 
 /* Gives the claimed pages memory. False: there is none, and they are empty again. */
