@@ -151,9 +151,10 @@ static void look_at_device(struct device *device, uint64_t now) {
     }
     device_publish_used(device);
     keep_point(device, top_bytes);
-    if (atomic_exchange(&reclaim->wanted, false))
+    enum soft_oom wanted = (enum soft_oom)atomic_exchange(&reclaim->wanted, SOFT_OOM_SAFE);
+    if (wanted)
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", device_index(device),
-            soft_oom_name((enum soft_oom)atomic_load(&reclaim->verdict)));
+            soft_oom_name(wanted));
     flush_look(device, look->changed_ns, now);
     keep_rest(device, look, now);
 }

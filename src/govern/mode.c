@@ -217,12 +217,8 @@ bool mode_keeps_steps(void) {
 }
 
 void mode_tried(const struct device *device, bool passed) {
-    unsigned bit = 1u << device_index(device);
     LOCKED(&self.lock);
-    if (passed)
-        self.facts.passed |= bit;
-    else
-        self.facts.failed |= bit;
+    *(passed ? &self.facts.passed : &self.facts.failed) |= 1u << device_index(device);
     choose_mode();
 }
 

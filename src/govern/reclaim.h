@@ -20,8 +20,7 @@ struct reclaim {
     struct policy_state policy;  /* under the lock */
     _Atomic bool asked;          /* vramgc_reclaim was called */
     _Atomic bool unfinished;     /* a soft out-of-memory gave back only a part */
-    _Atomic bool wanted;         /* one was due where it could not be done */
-    atomic_int verdict;          /* why it could not: enum soft_oom */
+    atomic_int wanted;           /* one was due where it could not be done: why, enum soft_oom */
     atomic_uint asking_library;  /* 1 + which was refused what PyTorch has idle; 0: none */
     _Atomic bool waited_in_vain; /* that library did: nobody waits until we have looked */
     struct vm_past past;         /* the work that PyTorch would wait for to empty its cache */

@@ -148,8 +148,7 @@ bool soft_oom_at_malloc(bool allocator, uint64_t bytes) {
     if (verdict == SOFT_OOM_SAFE && !decision.observed && !reclaim_need_not_wait(device))
         verdict = SOFT_OOM_AT_WORK;
     if (verdict != SOFT_OOM_SAFE) { /* the flush thread, which decides for itself, may do it */
-        atomic_store(&reclaim_of(device)->verdict, verdict);
-        atomic_store(&reclaim_of(device)->wanted, true);
+        atomic_store(&reclaim_of(device)->wanted, verdict);
         wakeup(WAKEUP_LOOK);
         return false;
     }

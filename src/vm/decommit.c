@@ -145,14 +145,14 @@ static uint64_t take_or_create(struct vm *vm) {
 }
 
 bool vm_newly_idle(struct vm *vm) {
-    bool any = false;
     LOCKED(&vm->lock);
     for (size_t list = 0; list < IDLE_LISTS; list++)
         for (size_t size = 0; size < EXTENT_SIZES; size++) {
             const struct page *newest = vm->table.idle[list][size].newest;
-            any = any || (newest && newest->idle_epoch > vm->table.fenced_epoch);
+            if (newest && newest->idle_epoch > vm->table.fenced_epoch)
+                return true;
         }
-    return any;
+    return false;
 }
 
 /* 0: really full. Memory that another thread is just unmapping or giving back is waited for. What
