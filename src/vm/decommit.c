@@ -107,7 +107,7 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
     vm_reclaim(vm, UINT64_MAX, VM_WAIT);
     struct room room = vm_room(vm, MEMINFO_ANEW);
     return vm_lacks_memory() &&
-           (!room.total_bytes || room.free_bytes >= PAGE_BYTES || vm_may_spill(vm));
+           (!room.total_bytes || room.free_bytes >= PAGE_BYTES || vm->host.count < vm->host.room);
 }
 
 /* --- memory for a page of a block --- */

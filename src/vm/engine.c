@@ -18,7 +18,8 @@ struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void)) {
 
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
     CUcontext context = NULL;
-    if (!vm_probe(device) || !real_current_context(&context))
+    CUmemAllocationProp properties = vm_properties(device);
+    if (!vm_probe(device, &properties) || !real_current_context(&context))
         return NULL;
     struct vm *vm = vm_new(device, context, capturing);
     if (!vm)
@@ -72,7 +73,7 @@ struct vm_figures vm_figures(struct vm *vm) {
         figures.promised_bytes += vm->promised[size] * extent_npages(size) * PAGE_BYTES;
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
-    figures.spilled_ns = vm_spilled_ns(vm);
+    figures.spilled_ns = vm->host.spent_ns + (vm->host.count ? clock_ns() - vm->host.since_ns : 0);
     figures.calls = atomic_load_explicit(&vm->calls, memory_order_relaxed);
     return figures;
 }
@@ -82,12 +83,11 @@ struct vm_figures vm_figures(struct vm *vm) {
 /* cuMemGetInfo may not know yet what has just been released. So before anything is refused the
  * driver is asked for the memory itself, as where PyTorch is alone. */
 static bool driver_has(const struct vm *vm, uint64_t bytes) {
-    CUmemAllocationProp properties = vm_properties(vm->device);
     CUmemGenericAllocationHandle handle = 0;
     uint64_t npages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
     RELAXED_CAPTURES;
-    bool had =
-        gate_create(&handle, npages * PAGE_BYTES, &properties, npages * PAGE_BYTES) == CUDA_SUCCESS;
+    bool had = gate_create(&handle, npages * PAGE_BYTES, &vm->properties, npages * PAGE_BYTES) ==
+               CUDA_SUCCESS;
     if (had)
         vm_release(handle);
     return had;

@@ -361,16 +361,16 @@ bool vm_may_unmap(struct vm *vm) {
     return LIKELY(!vm->at_rest) || look_in_turn(vm, true) == PAST;
 }
 
-/* Another thread that looks may have begun before what is idle now was. */
-void vm_fence_poll_in_turn(struct vm *vm) {
-    wait_for_answers(&vm->fence.taken);
-    vm_fence_poll(vm, false);
-}
-
 void vm_fence_poll(struct vm *vm, bool may_wait) {
     bool waited = vm->in_steps; /* PyTorch has */
     if (!waited && look_in_turn(vm, false) == UNTOLD && may_wait)
         vm_fence_wait(vm);
+}
+
+/* Another thread that looks may have begun before what is idle now was. */
+void vm_fence_poll_in_turn(struct vm *vm) {
+    wait_for_answers(&vm->fence.taken);
+    vm_fence_poll(vm, false);
 }
 
 /* After one wait in vain there is no other, so that a stream that is held up costs one patience. */

@@ -264,16 +264,11 @@ bool vm_enable_spill(struct vm *vm, uint64_t bytes) {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node_of(vm->device)},
     };
-    if (!room || !vm_probe_of(vm->device, &vm->host.properties))
+    if (!room || !vm_probe(vm->device, &vm->host.properties))
         return false;
     vm->host.returning = memory_map(room * sizeof *vm->host.returning);
     vm->host.room = vm->host.returning ? room : 0;
     return vm->host.room > 0;
-}
-
-bool vm_may_spill(struct vm *vm) {
-    LOCKED(&vm->lock);
-    return vm->host.count < vm->host.room;
 }
 
 /* The lock is held. */
@@ -281,11 +276,6 @@ static void count_less(struct host_memory *host, size_t count) {
     host->count -= count;
     if (count && host->count == 0)
         host->spent_ns += clock_ns() - host->since_ns;
-}
-
-uint64_t vm_spilled_ns(const struct vm *vm) {
-    const struct host_memory *host = &vm->host;
-    return host->spent_ns + (host->count ? clock_ns() - host->since_ns : 0);
 }
 
 uint64_t vm_spill(struct vm *vm) {

@@ -61,11 +61,11 @@ static bool all_there(void) {
 }
 
 /* Addresses where something is still mapped are not given back. */
-bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
+bool vm_probe(unsigned device, const CUmemAllocationProp *properties) {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr range;
     bool mapped = false;
-    if (!grain_is_ours(properties) ||
+    if (!all_there() || !grain_is_ours(properties) ||
         REAL(cuMemAddressReserve)(&range, 2 * PAGE_BYTES, 0, 0, 0) != CUDA_SUCCESS)
         return false;
     bool works = REAL(cuMemCreate)(&handle, PAGE_BYTES, properties, 0) == CUDA_SUCCESS;
@@ -77,11 +77,6 @@ bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties) {
     if (!mapped)
         REAL(cuMemAddressFree)(range, 2 * PAGE_BYTES);
     return works;
-}
-
-bool vm_probe(unsigned device) {
-    CUmemAllocationProp properties = vm_properties(device);
-    return all_there() && vm_probe_of(device, &properties);
 }
 
 /* --- refused --- */

@@ -285,8 +285,7 @@ static inline uint64_t vm_real_handle(uint64_t handle) {
     return handle & ~HOST_MARK;
 }
 
-/* True: there may be one more page of host memory; gets it, 0: there is none. */
-bool vm_may_spill(struct vm *vm);
+/* One more page of host memory; 0: there is none. */
 uint64_t vm_spill(struct vm *vm);
 
 /* Pages that have lost their place go back to the host. */
@@ -300,11 +299,8 @@ void vm_spill_reclaim(struct vm *vm, uint64_t epoch);
  * has room by now. May wait for the GPU. */
 void vm_spill_replace(struct vm *vm, uint64_t address, uint64_t bytes);
 
-uint64_t vm_spilled_ns(const struct vm *vm); /* the lock is held */
-
-/* probe.c: of the device's own memory; of such memory. */
-bool vm_probe(unsigned device);
-bool vm_probe_of(unsigned device, const CUmemAllocationProp *properties);
+/* probe.c: of such memory. */
+bool vm_probe(unsigned device, const CUmemAllocationProp *properties);
 
 CUmemAllocationProp vm_properties(unsigned device);
 CUmemAccessDesc vm_access_desc(unsigned device);
