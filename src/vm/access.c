@@ -42,20 +42,18 @@ static void mark(const struct run *run) {
 
 /* The list of devices may grow meanwhile: then those pages are looked at once more. */
 bool vm_set_access(struct vm *vm, struct page_segment *segment, size_t first, size_t count) {
-    bool opened = true;
     for (size_t next = first;;) {
         lock_take(&vm->lock);
         struct run run = next_closed(vm, segment, &next, first + count);
         lock_give(&vm->lock);
-        if (!run.count || !opened)
-            return opened;
-        opened = set_access(vm, &run);
-        lock_take(&vm->lock);
-        if (opened)
-            mark(&run);
-        if (opened && run.devices < vm->peers.count)
+        if (!run.count)
+            return true;
+        if (!set_access(vm, &run))
+            return false;
+        LOCKED(&vm->lock);
+        mark(&run);
+        if (run.devices < vm->peers.count)
             next = run.first;
-        lock_give(&vm->lock);
     }
 }
 
@@ -81,7 +79,7 @@ void vm_undo_closed(struct vm *vm, struct page_segment *segment, size_t first, s
             page = lead + page_npages(lead);
             if (!can_undo(lead, from, end))
                 continue;
-            page_table_take_unused(&vm->table, lead);
+            page_table_take_victim(&vm->table, lead);
             list[taken++] = lead;
         }
         lock_give(&vm->lock);

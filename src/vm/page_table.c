@@ -458,11 +458,6 @@ void page_table_take_victim(struct page_table *table, struct page *page) {
         page[i].state = PAGE_BUSY;
 }
 
-void page_table_take_unused(struct page_table *table, struct page *page) {
-    page->used = 0;
-    page_table_take_victim(table, page);
-}
-
 void page_table_pin_live(struct page_table *table) {
     for (size_t i = 0; i < table->segment_count; i++)
         for (size_t page = 0; table->segments[i]->counted && page < table->segments[i]->page_count;

@@ -244,11 +244,9 @@ struct victims {
 size_t page_table_victims(struct page_table *table, const struct victims *victims,
                           struct page **out, size_t room);
 
-/* An idle extent that may go is BUSY from now on. The caller has made sure of that. */
+/* An idle extent that may go is BUSY from now on, or one that has not come to its block yet. The
+ * caller has made sure of that. */
 void page_table_take_victim(struct page_table *table, struct page *page);
-
-/* The same, though live blocks reach into it: it has not come to any of them yet. */
-void page_table_take_unused(struct page_table *table, struct page *page);
 
 /* The same for one extent: whether it was taken. */
 bool page_table_try_victim(struct page_table *table, struct page *page);

@@ -413,7 +413,7 @@ static void what_is_live_and_not_there_yet_is_taken_back(void **state) {
     page_table_mark_live(&table, segment, 0, 3);
     page_table_claim(segment->pages, 4);
     page_table_mapped(&table, segment->pages, 7);
-    page_table_take_unused(&table, segment->pages);
+    page_table_take_victim(&table, segment->pages);
     assert_int_equal(segment->pages[3].state, PAGE_BUSY);
     page_table_unmapped(&table, segment->pages);
     assert_int_equal(table.mapped_pages, 0);
