@@ -98,21 +98,18 @@ static void burst_add(struct device *device, const struct vramgc_action *action,
 }
 
 /* Tells of what nothing was added to since then, or that began that long ago. */
-static void burst_conclude(struct decaying *decaying, struct burst *burst, uint64_t latest_ns,
-                           uint64_t begun_ns) {
-    lock_take(&decaying->lock);
-    struct vramgc_action action = burst->action;
-    bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
-    if (over)
-        burst->action.kind = VRAMGC_ACTION_NONE;
-    lock_give(&decaying->lock);
-    if (over)
-        reclaim_log_end(&action);
-}
-
 static void bursts_conclude(struct decaying *decaying, uint64_t latest_ns, uint64_t begun_ns) {
-    for (size_t i = 0; i < VRAMGC_REASONS; i++)
-        burst_conclude(decaying, &decaying->bursts[i], latest_ns, begun_ns);
+    for (size_t i = 0; i < VRAMGC_REASONS; i++) {
+        struct burst *burst = &decaying->bursts[i];
+        lock_take(&decaying->lock);
+        struct vramgc_action action = burst->action;
+        bool over = action.kind && (burst->latest_ns <= latest_ns || burst->begun_ns <= begun_ns);
+        if (over)
+            burst->action.kind = VRAMGC_ACTION_NONE;
+        lock_give(&decaying->lock);
+        if (over)
+            reclaim_log_end(&action);
+    }
 }
 
 void decay_conclude(void) {
