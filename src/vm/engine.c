@@ -4,8 +4,9 @@
 #include "vm/book.h"
 #include "vm/vm_internal.h"
 
-struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void)) {
-    struct vm *vm = context ? memory_map(sizeof *vm) : NULL;
+struct vm *vm_new(unsigned device, bool (*capturing)(void)) {
+    CUcontext context = NULL;
+    struct vm *vm = real_current_context(&context) && context ? memory_map(sizeof *vm) : NULL;
     if (!vm || !vm_cache_open(vm) || !page_table_prepare(&vm->table, 0))
         return NULL; /* the few pages that it has had it keeps: this is tried once */
     vm->device = device;
@@ -17,11 +18,8 @@ struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void)) {
 }
 
 struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_percent) {
-    CUcontext context = NULL;
     CUmemAllocationProp properties = vm_properties(device);
-    if (!vm_probe(device, &properties) || !real_current_context(&context))
-        return NULL;
-    struct vm *vm = vm_new(device, context, capturing);
+    struct vm *vm = vm_probe(device, &properties) ? vm_new(device, capturing) : NULL;
     if (!vm)
         return NULL;
     vm->threshold_percent = threshold_percent;

@@ -11,8 +11,7 @@
 
 struct vm *vm_open_steps(unsigned device, bool (*capturing)(void),
                          const CUmemAllocationProp *properties) {
-    CUcontext context = NULL;
-    struct vm *vm = real_current_context(&context) ? vm_new(device, context, capturing) : NULL;
+    struct vm *vm = vm_new(device, capturing);
     if (!vm)
         return NULL;
     vm->properties = *properties;
@@ -59,14 +58,14 @@ CUresult vm_step_promise(struct vm *vm, uint64_t bytes) {
     if (LIKELY(promise_spare(vm, size)))
         return CUDA_SUCCESS;
     RELAXED_CAPTURES;
-    bool promised = false, more = true;
     vm_refusal_forget();
-    while (!promised && more) {
+    for (;;) {
         uint64_t then = vm_read(vm, &vm->landed);
-        promised = promise_spare(vm, size) || promise_new(vm, npages, size);
-        more = !promised && vm_lacks_memory() && vm_more_may_come(vm, then);
+        if (promise_spare(vm, size) || promise_new(vm, npages, size))
+            return CUDA_SUCCESS;
+        if (!vm_lacks_memory() || !vm_more_may_come(vm, then))
+            return (CUresult)vm_refusal();
     }
-    return promised ? CUDA_SUCCESS : (CUresult)vm_refusal();
 }
 
 void vm_step_forgo(struct vm *vm, uint64_t bytes) {

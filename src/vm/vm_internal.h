@@ -165,8 +165,9 @@ bool vm_map_claimed(struct vm *vm, struct page *page, size_t npages, uint64_t ha
  * A run that the driver refuses to unmap stays mapped. Returns how many pages lost theirs. */
 size_t vm_unmap(struct vm *vm, struct page **list, size_t count);
 
-/* engine.c. One without pages yet, of the device's own memory; NULL: no memory for it. */
-struct vm *vm_new(unsigned device, CUcontext context, bool (*capturing)(void));
+/* engine.c. One without pages yet, of the device's own memory, in the current context; NULL: there
+ * is none, or no memory for it. */
+struct vm *vm_new(unsigned device, bool (*capturing)(void));
 
 /* decommit.c. So many extents at most lose their place, none that is promised unless it is said how
  * many of each size may go. Returns their pages. */
