@@ -103,24 +103,27 @@ static object *as_python(struct method_definition *definition) {
     return py()->PyCFunction_NewEx(definition, NULL, NULL);
 }
 
+/* named may be NULL. */
+static bool call_with(const char *module, const char *name, object *arguments, object *named) {
+    OWNED object *function = arguments ? python_attribute_of(module, name) : NULL;
+    OWNED object *result = function ? py()->PyObject_Call(function, arguments, named) : NULL;
+    return result != NULL;
+}
+
 static bool register_end(void) {
     static struct method_definition definition = {"vramgc_stop", python_ends, METH_NOARGS, NULL};
-    OWNED object *function = as_python(&definition);
-    OWNED object *reg = function ? python_attribute_of("atexit", "register") : NULL;
-    OWNED object *result = reg ? py()->PyObject_CallFunctionObjArgs(reg, function, NULL) : NULL;
-    return result != NULL;
+    OWNED object *arguments = py()->Py_BuildValue("(N)", as_python(&definition));
+    return call_with("atexit", "register", arguments, NULL);
 }
 
 static bool register_fork(void) {
     static struct method_definition before = {"vramgc_before_fork", before_fork, METH_NOARGS, NULL};
     static struct method_definition after = {"vramgc_after_fork", after_fork_in_parent, METH_NOARGS,
                                              NULL};
-    OWNED object *reg = python_attribute_of("os", "register_at_fork");
     OWNED object *none = py()->Py_BuildValue("()");
     OWNED object *named = py()->Py_BuildValue("{sNsN}", "before", as_python(&before),
                                               "after_in_parent", as_python(&after));
-    OWNED object *result = reg && none && named ? py()->PyObject_Call(reg, none, named) : NULL;
-    return result != NULL;
+    return named && call_with("os", "register_at_fork", none, named);
 }
 
 /* Python never calls a handler that is registered after its end has begun. Its first step, before
@@ -139,11 +142,6 @@ static void hide_from_tracing(void (*enter_or_leave)(void *)) {
         enter_or_leave(py()->PyGILState_GetThisThreadState());
 }
 
-static void set_thresholds(object *thresholds) {
-    OWNED object *set = thresholds ? python_attribute_of("gc", "set_threshold") : NULL;
-    python_drop(set ? py()->PyObject_Call(set, thresholds, NULL) : NULL);
-}
-
 /* Making an object, or a call of Python's, may run the collector, and with it what the program has
  * written. 3.12 makes up for a collection that was due even where it has been switched off since,
  * if it is above the thresholds. These; NULL: nobody has loaded gc, nor set gc.callbacks. */
@@ -153,12 +151,12 @@ static object *stop_collecting(void) {
     self.collects = py()->PyGC_Disable() == 1;
     object *before = python_call("gc", "get_threshold");
     OWNED object *never = before ? py()->Py_BuildValue("(iii)", INT_MAX, INT_MAX, INT_MAX) : NULL;
-    set_thresholds(never);
+    call_with("gc", "set_threshold", never, NULL);
     return before;
 }
 
 static void collect_again(object *thresholds) {
-    set_thresholds(thresholds);
+    call_with("gc", "set_threshold", thresholds, NULL);
     python_drop(thresholds);
     if (self.collects)
         py()->PyGC_Enable();
