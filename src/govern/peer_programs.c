@@ -3,7 +3,6 @@
  * all, and for one that let somebody wait in vain only when it has answered. */
 #include "govern/peer_programs.h"
 
-#include "base/log.h"
 #include "base/peer_file.h"
 #include "base/process_stat.h"
 #include "base/text.h"

@@ -15,7 +15,6 @@
 #include "track/recorder.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* A flush waits for the GPU; to go on without it is worse than to be late. */
 enum { METH_NOARGS = 4, PATIENCE_MS = 60000 };

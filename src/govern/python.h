@@ -4,7 +4,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Makes sure, once, that Python waits for our thread before it ends and before it forks; nothing is
  * emptied before. To be called early, while Python is far from its end. Waits for the GIL the first

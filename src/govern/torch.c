@@ -9,7 +9,6 @@
 #include "cuda/objects.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 bool torch_parse(const char *text, struct torch_version *out) {

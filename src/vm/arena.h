@@ -9,10 +9,6 @@
  * of the page engine; a stream is known by its handle, and forgotten when it is destroyed. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/base.h"
 
 /* As PyTorch's allocator: kMinBlockSize; kSmallSize, the largest request that is small. */

@@ -31,12 +31,6 @@
 #include "card/reading.h"
 #include "cuda/cuda_api.h"
 
-#include <stdatomic.h>
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 struct vm;
 
 struct vm_figures {
