@@ -80,22 +80,16 @@ static void note_observed(struct device *device, uint64_t bytes, uint32_t reason
 }
 
 /* With max_split_size_mb PyTorch answers with one large block only. A second one would get the
- * rest, or an error: our own thread does it, if it is still due. */
-static void leave_the_rest(struct device *device) {
-    uint64_t rest = device_releasable_bytes(device);
+ * rest, or an error: our own thread does it, if it is still due. Not before the block has come: it
+ * might look while what the allocator has freed is still missing, and find nothing to do. */
+void soft_oom_block_came(struct device *device) {
+    thread_block_unpending(UINT64_MAX);
+    uint64_t rest = under_way.rest_is_left ? device_releasable_bytes(device) : 0;
+    under_way.rest_is_left = false;
     if (rest == 0 || rest < settings_standards()->min_gain_bytes)
         return;
     atomic_store(&reclaim_of(device)->unfinished, true);
     wakeup(WAKEUP_LOOK);
-}
-
-/* Not before: our thread might look while what the allocator has freed is still missing, and find
- * nothing to do. */
-void soft_oom_block_came(struct device *device) {
-    thread_block_unpending(UINT64_MAX);
-    if (under_way.rest_is_left)
-        leave_the_rest(device);
-    under_way.rest_is_left = false;
 }
 
 /* The allocator asks again: what it freed in between is what it gained. */

@@ -69,13 +69,10 @@ static bool cache_is_empty(const struct device *device) {
 
 /* Of its last step PyTorch may need one page only, and does not say so. A block that needed more
  * counts as allocated for ever: after one such, and for a block of one step, that is not risked. */
-static bool last_step_may_do(struct vm *vm, uint64_t made_bytes, uint64_t step_bytes) {
-    return made_bytes >= step_bytes && !vm_figures(vm).failed_bytes &&
-           vm_could_back(vm, made_bytes + PAGE_BYTES);
-}
-
-static bool may_be_backed(struct vm *vm, uint64_t made_bytes, uint64_t bytes) {
-    return vm_could_back(vm, made_bytes + bytes) || last_step_may_do(vm, made_bytes, bytes);
+static bool may_be_backed(struct vm *vm, uint64_t made_bytes, uint64_t step_bytes) {
+    return vm_could_back(vm, made_bytes + step_bytes) ||
+           (made_bytes >= step_bytes && !vm_figures(vm).failed_bytes &&
+            vm_could_back(vm, made_bytes + PAGE_BYTES));
 }
 
 /* An out of memory is answered by a new reading. During a capture PyTorch does not empty its cache.

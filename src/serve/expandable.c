@@ -199,10 +199,6 @@ bool vhandle_serves(uint64_t bytes, const CUmemAllocationProp *properties) {
            (!is_of_steps(vm, device) || is_step_of(vm, bytes, properties));
 }
 
-static CUmemGenericAllocationHandle new_handle(unsigned kind) {
-    return VHANDLE_TAG << 48 | (uint64_t)kind << KIND_SHIFT | atomic_fetch_add(&self.created, 1);
-}
-
 static CUresult promise(struct device *device, struct vm *steps, uint64_t bytes) {
     CUresult result = vm_step_promise(steps, bytes);
     if (UNLIKELY(result == CUDA_ERROR_OUT_OF_MEMORY)) {
@@ -228,7 +224,8 @@ CUresult vhandle_create(CUmemGenericAllocationHandle *handle, uint64_t bytes,
              capacity_fails(device, device_pages(device), bytes, oom_page_asked_again(), false))
         result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
-        *handle = new_handle(kind);
+        *handle =
+            VHANDLE_TAG << 48 | (uint64_t)kind << KIND_SHIFT | atomic_fetch_add(&self.created, 1);
     return result;
 }
 

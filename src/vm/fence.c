@@ -286,26 +286,22 @@ static bool begin_fence(struct vm *vm) {
     return possible;
 }
 
-/* The work of the stream in that slot is over; the slot of a destroyed stream becomes free. */
-static void passed(struct vm *vm, size_t i) {
-    LOCKED(&vm->lock);
-    vm->streams.slots[i].pending = false;
-    if (vm->streams.slots[i].state == SLOT_GONE) {
-        vm->streams.slots[i].state = SLOT_FREE;
-        vm->streams.gone--;
-    }
-}
-
+/* The slot of a destroyed stream becomes free when its work is over. */
 static bool all_passed(struct vm *vm, bool anew) {
     if (vm->fence.context_pending && !event_passed(vm->fence.event, anew))
         return false;
     vm->fence.context_pending = false;
     for (size_t i = 0; i < vm->fence.streams; i++) {
         struct known_stream known = stream_at(vm, i);
-        if (known.pending && REAL(cuEventQuery)(known.event) != CUDA_SUCCESS)
+        if (!known.pending)
+            continue;
+        if (REAL(cuEventQuery)(known.event) != CUDA_SUCCESS)
             return false;
-        if (known.pending)
-            passed(vm, i);
+        LOCKED(&vm->lock);
+        struct known_stream *slot = &vm->streams.slots[i];
+        slot->pending = false;
+        vm->streams.gone -= slot->state == SLOT_GONE;
+        slot->state = slot->state == SLOT_GONE ? SLOT_FREE : slot->state;
     }
     return true;
 }
