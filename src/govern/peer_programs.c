@@ -146,11 +146,11 @@ static uint64_t bytes_reclaimed(const struct device *device) {
 /* An ask that comes later waits for the next look. */
 void peers_look_begins(void) {
     struct peer_slot *own = peer_file_own();
-    for (unsigned i = 0; own && i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        bool wanted = device && atomic_exchange(&own->cards[i].wanted_bytes, 0);
+    for (EACH_DEVICE(device)) {
+        unsigned i = device_index(device);
+        bool wanted = own && atomic_exchange(&own->cards[i].wanted_bytes, 0);
         self.askers[i] = wanted && !parked_now() ? atomic_load(&own->cards[i].asker) : 0;
-        self.reclaimed_bytes[i] = device ? bytes_reclaimed(device) : 0;
+        self.reclaimed_bytes[i] = bytes_reclaimed(device);
     }
 }
 
@@ -183,11 +183,9 @@ void peers_look_ends(unsigned asked) {
     bool any = false;
     if (!own)
         return;
-    for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
-        struct device *device = device_if_ready(i);
-        any = any || self.askers[i];
-        if (device)
-            publish_card(&own->cards[i], device);
+    for (EACH_DEVICE(device)) {
+        any = any || self.askers[device_index(device)];
+        publish_card(&own->cards[device_index(device)], device);
     }
     if (any | atomic_exchange(&own->late, 0))
         answer_asker(own, asked);
