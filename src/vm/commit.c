@@ -57,20 +57,15 @@ static bool is_missing(const struct page *page) {
 
 /* --- one extent after another --- */
 
-/* So many missing pages follow each other from the next one on, at most `most`, before `end`. */
-static size_t missing_run(const struct block *block, size_t most, size_t end) {
-    const struct page *pages = block->segment->pages;
-    size_t run = 0;
-    while (run < most && block->next + run < end && is_missing(&pages[block->next + run]))
-        run++;
-    return run;
-}
-
-/* The pages of the extent that the next missing page gets. */
+/* The pages of the extent that the next missing page gets: as many as are missing from there on of
+ * those that are the block's alone. */
 static size_t extent_for(const struct block *block) {
-    bool inner = block->next >= block->inner_first;
-    size_t end = block->inner_end;
-    return max_u64(inner ? extent_within(missing_run(block, block->largest, end)) : 0, 1);
+    const struct page *pages = block->segment->pages;
+    size_t run = 0, end = block->inner_end;
+    while (block->next >= block->inner_first && run < block->largest && block->next + run < end &&
+           is_missing(&pages[block->next + run]))
+        run++;
+    return max_u64(extent_within(run), 1);
 }
 
 /* Claims the next missing pages of the block; waits while one is BUSY elsewhere. */

@@ -194,20 +194,13 @@ static void sort_by_address(struct page **list, size_t count) {
     }
 }
 
-/* How many of the extents from i on follow each other without a gap. */
-static size_t run_length(struct page *const *list, size_t i, size_t count) {
+/* How many of the extents follow each other without a gap, and their pages. */
+static size_t run_length(struct page *const *list, size_t count, size_t *npages) {
     size_t n = 1;
-    while (i + n < count && list[i + n] == list[i + n - 1] + list[i + n - 1]->npages &&
-           list[i]->segment == list[i + n]->segment)
-        n++;
+    *npages = list[0]->npages;
+    while (n < count && list[n] == list[0] + *npages && list[n]->segment == list[0]->segment)
+        *npages += list[n++]->npages;
     return n;
-}
-
-static size_t pages_in(struct page *const *list, size_t count) {
-    size_t sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += list[i]->npages;
-    return sum;
 }
 
 /* The lock is held. */
@@ -231,7 +224,7 @@ size_t vm_unmap(struct vm *vm, struct page **list, size_t count) {
     size_t done = 0;
     sort_by_address(list, count);
     for (size_t i = 0; i < count;) {
-        size_t n = run_length(list, i, count), in_run = pages_in(list + i, n);
+        size_t in_run, n = run_length(list + i, count - i, &in_run);
         bool unmapped =
             REAL(cuMemUnmap)(page_address(list[i]), in_run * PAGE_BYTES) == CUDA_SUCCESS;
         lock_take(&vm->lock);
