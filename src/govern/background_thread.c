@@ -133,24 +133,22 @@ static void look_at_device(struct device *device, uint64_t now) {
     measure_if_changed(device, look);
     uint64_t top_bytes = growth_take_top(&device->growth);
     jobs_look(device, top_bytes, look->changed_ns, now);
-    if (capture_active()) { /* nothing may be asked of the driver that could disturb it */
-        device_publish_used(device);
-        keep_point(device, top_bytes);
-        return;
-    }
-    if (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted) ||
-        look->limits != limit_words()) {
+    bool captures = capture_active(); /* nothing may be asked of the driver that could disturb it */
+    if (!captures && (memory_is_stale(device, look, now) || atomic_load(&reclaim->wanted) ||
+                      look->limits != limit_words())) {
         look->limits = limit_words();
         look->read_ns = now;
         flush_read_memory(device);
     }
-    if (device_engine(device)) {
+    if (!captures && device_engine(device)) {
         vm_spill_decay(device_engine(device));
         device_account_pages(device); /* else the figures wait for the next block event */
         decay_note_used(device);
     }
     device_publish_used(device);
     keep_point(device, top_bytes);
+    if (captures)
+        return;
     enum soft_oom wanted = (enum soft_oom)atomic_exchange(&reclaim->wanted, SOFT_OOM_SAFE);
     if (wanted)
         LOG(LOG_DEBUG, "gpu%u: no soft out-of-memory: %s", device_index(device),

@@ -91,10 +91,10 @@ const char *machine_objection(char *out, size_t capacity) {
 
 /* ---- the mode ---- */
 
-/* So many segments and blocks of a PyTorch that is newer than what was tried must have come as they
- * are known, before one of its segments gets its memory page by page. The first layers that a model
- * moves to the card are as many. */
-enum { SEGMENTS_TO_SEE = 4, BLOCKS_TO_SEE = 64 };
+/* So many blocks of a PyTorch that is newer than what was tried must have come as they are known,
+ * before one of its segments gets its memory page by page. The first layers that a model moves to
+ * the card are as many. */
+enum { BLOCKS_TO_SEE = 64 };
 
 static struct {
     struct lock lock;
