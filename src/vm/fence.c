@@ -82,28 +82,22 @@ void vm_forget(struct vm *vm) {
     lock_force_open(&vm->lock);
 }
 
-/* The place of a stream that lives; stream_count: none. The lock is held. */
-static size_t stream_slot(const struct vm *vm, uint64_t stream) {
+/* The place of a stream that lives, or, of whichever stream, a free one; streams.count: none. The
+ * lock is held. */
+static size_t stream_slot(const struct vm *vm, enum slot_state state, uint64_t stream) {
+    const struct known_stream *slots = vm->streams.slots;
     size_t i = 0;
     while (i < vm->streams.count &&
-           (vm->streams.slots[i].state != SLOT_LIVE || vm->streams.slots[i].stream != stream))
-        i++;
-    return i;
-}
-
-/* The lock is held. */
-static size_t free_slot(const struct vm *vm) {
-    size_t i = 0;
-    while (i < vm->streams.count && vm->streams.slots[i].state != SLOT_FREE)
+           (slots[i].state != state || (state == SLOT_LIVE && slots[i].stream != stream)))
         i++;
     return i;
 }
 
 void vm_stream_add(struct vm *vm, uint64_t stream) {
     LOCKED(&vm->lock);
-    if (vm->streams.sync_context || stream_slot(vm, stream) < vm->streams.count)
+    if (vm->streams.sync_context || stream_slot(vm, SLOT_LIVE, stream) < vm->streams.count)
         return;
-    size_t slot = free_slot(vm);
+    size_t slot = stream_slot(vm, SLOT_FREE, 0);
     if (stream == STREAM_PER_THREAD || slot == MAX_STREAMS) {
         vm->streams.sync_context = true;
         return;
@@ -116,7 +110,7 @@ void vm_stream_add(struct vm *vm, uint64_t stream) {
 
 bool vm_stream_known(struct vm *vm, uint64_t stream) {
     LOCKED(&vm->lock);
-    return stream_slot(vm, stream) < vm->streams.count;
+    return stream_slot(vm, SLOT_LIVE, stream) < vm->streams.count;
 }
 
 static struct known_stream stream_at(struct vm *vm, size_t i) {
@@ -178,7 +172,7 @@ static bool event_passed(CUevent event, bool anew) {
  * whole context tells from now on. */
 void vm_stream_gone(struct vm *vm, uint64_t stream) {
     lock_take(&vm->lock);
-    size_t slot = stream_slot(vm, stream);
+    size_t slot = stream_slot(vm, SLOT_LIVE, stream);
     bool known = slot < vm->streams.count;
     page_table_stream_gone(&vm->table, stream);
     vm->streams.going += known;
@@ -189,12 +183,11 @@ void vm_stream_gone(struct vm *vm, uint64_t stream) {
     struct question question = begin_asking(vm->context, vm->capturing);
     bool recorded = question.possible && record(vm, slot);
     end_asking(&question);
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     vm->streams.slots[slot].state = recorded ? SLOT_GONE : SLOT_FREE;
     vm->streams.gone += vm->streams.slots[slot].state == SLOT_GONE;
     vm->streams.sync_context = vm->streams.sync_context || !recorded;
     vm->streams.going--;
-    lock_give(&vm->lock);
 }
 
 uint64_t vm_epoch(struct vm *vm) {

@@ -88,12 +88,11 @@ uint64_t vm_handle_create(struct vm *vm, size_t npages) {
     lock_give(&vm->lock);
     bool created =
         room && vm_granted(gate_create(&handle, npages * PAGE_BYTES, &vm->properties, 0));
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     handles->total -= room && !created;
     vm->cache.physical_pages -= room && !created ? npages : 0;
     generation_end(&vm->cache.moves);
     vm_called(vm);
-    lock_give(&vm->lock);
     return created ? handle : 0;
 }
 
@@ -282,10 +281,9 @@ uint64_t vm_spill(struct vm *vm) {
     /* Of any error of the host's the device's refusal is told. */
     if (room && REAL(cuMemCreate)(&handle, PAGE_BYTES, &vm->host.properties, 0) == CUDA_SUCCESS)
         return handle | HOST_MARK;
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     count_less(&vm->host, room);
     vm_changed(vm);
-    lock_give(&vm->lock);
     return 0;
 }
 
