@@ -178,7 +178,7 @@ static uint64_t page_waste(const struct device *device, struct vm *vm) {
                                    __atomic_load_n(&device->own_pool.used_bytes, __ATOMIC_RELAXED));
     uint64_t live = minus_u64(figure_get(&stats->live_bytes.current), elsewhere);
     return minus_u64(figures.physical_bytes + figures.spilled_bytes,
-                     vm_held_idle_bytes(&figures) + live);
+                     figures.held_idle_bytes + live);
 }
 
 /* At most a ninth of the time is spent here; no figure is older than 10 ms, a tenth of
@@ -354,10 +354,7 @@ void device_account_pages(struct device *device) {
 
 uint64_t device_idle_page_bytes(struct device *device) {
     struct vm *vm = device_engine(device);
-    if (!vm)
-        return 0;
-    struct vm_figures figures = vm_figures(vm);
-    return vm_held_idle_bytes(&figures);
+    return vm ? vm_figures(vm).held_idle_bytes : 0;
 }
 
 /* --- contexts; one that is about to go must not be used --- */

@@ -59,7 +59,10 @@ void vm_commit_failed(struct vm *vm, uint64_t address, uint64_t bytes) {
 }
 
 struct vm_figures vm_figures(struct vm *vm) {
+    size_t promised = 0; /* pages */
     LOCKED(&vm->lock);
+    for (size_t size = 0; vm->in_steps && size < EXTENT_SIZES; size++)
+        promised += vm->promised[size] * extent_npages(size);
     struct vm_figures figures = vm->figures;
     figures.reserved_bytes = vm->table.reserved_pages * PAGE_BYTES;
     figures.mapped_bytes = vm->table.mapped_pages * PAGE_BYTES;
@@ -67,8 +70,8 @@ struct vm_figures vm_figures(struct vm *vm) {
     figures.returned_bytes = vm->table.idle_pages[IDLE_RETURNED] * PAGE_BYTES;
     figures.cached_bytes = vm->cache.cached_pages * PAGE_BYTES;
     figures.in_flight_bytes = vm_in_flight(vm) * PAGE_BYTES;
-    for (size_t size = 0; vm->in_steps && size < EXTENT_SIZES; size++)
-        figures.promised_bytes += vm->promised[size] * extent_npages(size) * PAGE_BYTES;
+    figures.held_idle_bytes = minus_u64(
+        figures.idle_bytes + figures.cached_bytes + figures.in_flight_bytes, promised * PAGE_BYTES);
     figures.physical_bytes = vm->cache.physical_pages * PAGE_BYTES;
     figures.spilled_bytes = vm->host.count * PAGE_BYTES;
     figures.spilled_ns = vm->host.spent_ns + (vm->host.count ? clock_ns() - vm->host.since_ns : 0);

@@ -41,7 +41,8 @@ struct vm_figures {
     uint64_t returned_bytes;  /* of idle_bytes: PyTorch has returned it */
     uint64_t cached_bytes;    /* physical memory cached for the next block */
     uint64_t in_flight_bytes; /* of what is mapped or cached: leaving its place, or to the driver */
-    uint64_t promised_bytes;  /* of what is idle or cached: to handles that PyTorch has made */
+    uint64_t held_idle_bytes; /* that no live block needs, nor is promised to a handle; of what is
+                                 leaving, too, until the driver has it back */
     uint64_t physical_bytes;  /* all that the driver has given of the device's */
     uint64_t failed_bytes;    /* of blocks that were refused where PyTorch counts them as allocated
                                   for ever: not those of a range that does not count */
@@ -272,13 +273,6 @@ void vm_capture_begin(void);
 void vm_pin_live(struct vm *vm);
 
 struct vm_figures vm_figures(struct vm *vm);
-
-/* All that is held and that no live block needs. What is just leaving belongs to it until the
- * driver has it back. */
-static inline uint64_t vm_held_idle_bytes(const struct vm_figures *figures) {
-    uint64_t bytes = figures->idle_bytes + figures->cached_bytes + figures->in_flight_bytes;
-    return minus_u64(bytes, figures->promised_bytes);
-}
 
 /* Another number after each change of what is physical; 0: one is under way. A reading of the card
  * between two equal ones that are not 0 fits the figures. */
