@@ -125,9 +125,7 @@ static bool would_exceed(struct vm *vm, size_t wanted) {
  * waited for already, in the cudaFree by which it returned memory: what came later may wait for
  * this very thread. */
 static void use_idle(struct vm *vm, struct block *block, const struct room *room) {
-    lock_take(&vm->lock);
-    size_t wanted = minus_u64(block->missing, vm->cache.cached_pages);
-    lock_give(&vm->lock);
+    size_t wanted = minus_u64(block->missing, vm_read(vm, &vm->cache.cached_pages));
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_RETURNED, wanted));
     size_t above = minus_u64(wanted, room_below_threshold(vm, room) / PAGE_BYTES);
     wanted = minus_u64(wanted, vm_decommit_fenced(vm, IDLE_KEPT, above));

@@ -64,8 +64,8 @@ struct reading {
 
 struct handle_cache {
     struct handles sizes[EXTENT_SIZES];
-    size_t cached_pages;
-    size_t physical_pages;   /* all that the driver has given us, cached or mapped */
+    uint64_t cached_pages;
+    uint64_t physical_pages; /* all that the driver has given us, cached or mapped */
     struct generation moves; /* of that, by calls; under the lock */
     atomic_uint readers;     /* of the card: nothing decays meanwhile */
     struct reading reading;
