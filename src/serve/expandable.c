@@ -140,14 +140,6 @@ static bool are_entries_ours(void) {
 }
 
 /* An engine of steps makes all alike, by properties that the driver has agreed to. */
-static struct vm *open_engine_for(struct device *device, const CUmemAllocationProp *properties) {
-    unsigned kind;
-    if (mode_is_compact(device))
-        return device_vm_open(device);
-    return kind_of(properties, &kind) == CUDA_SUCCESS ? device_steps_open(device, properties)
-                                                      : NULL;
-}
-
 static struct vm *engine_for(struct device *device, const CUmemAllocationProp *properties) {
     bool wanted =
         device && (device_engine(device) || mode_is_compact(device) || mode_keeps_steps());
@@ -155,8 +147,12 @@ static struct vm *engine_for(struct device *device, const CUmemAllocationProp *p
         return NULL;
     if (device_engine(device) || capture_active())
         return device_engine(device);
+    unsigned kind;
     BORROWED(device);
-    return borrowed.possible ? open_engine_for(device, properties) : NULL;
+    if (borrowed.possible && mode_is_compact(device))
+        return device_vm_open(device);
+    bool agreed = borrowed.possible && kind_of(properties, &kind) == CUDA_SUCCESS;
+    return agreed ? device_steps_open(device, properties) : NULL;
 }
 
 static bool is_of_steps(const struct vm *vm, unsigned device) {

@@ -87,11 +87,6 @@ void sharing_ipc_failed(uint64_t address) {
         sharing_not_possible("sharing with another process or device");
 }
 
-static bool several_devices(void) {
-    struct device *first = device_next(NULL);
-    return first && device_next(first);
-}
-
 /* The device of an address; -1: host memory, or not known. */
 static int device_of_address(uint64_t address, bool *paged) {
     real_cuPointerGetAttribute_t get = REAL(cuPointerGetAttribute);
@@ -111,8 +106,9 @@ static int device_of_address(uint64_t address, bool *paged) {
 
 bool sharing_between_devices(uint64_t to, uint64_t from, int *to_device, int *from_device) {
     bool paged = false;
-    if (!recording_is_on() || !several_devices())
-        return false;
+    struct device *first = recording_is_on() ? device_next(NULL) : NULL;
+    if (!first || !device_next(first))
+        return false; /* there is no other */
     *to_device = device_of_address(to, &paged);
     *from_device = device_of_address(from, &paged);
     return paged && *to_device >= 0 && *from_device >= 0 && *to_device != *from_device;

@@ -167,11 +167,6 @@ static void take_out(struct arena *arena, struct chunk *chunk) {
     }
 }
 
-static void leave_queue(struct arena *arena, struct chunk *chunk) {
-    if (chunk->state == WAITING)
-        unqueue(arena, chunk);
-}
-
 /* --- neighbours --- */
 
 /* Who may have one of them may have the other, or shall wait for it: chunks of one owner; and one
@@ -189,9 +184,10 @@ static bool can_join(const struct chunk *chunk, const struct chunk *other) {
 /* The neighbour becomes a part of the chunk, which is in no tree. The later epoch counts. */
 static void swallow(struct arena *arena, struct chunk *chunk, struct chunk *other) {
     take_out(arena, other);
-    leave_queue(arena, other);
-    if (other->state == WAITING)
+    if (other->state == WAITING) {
+        unqueue(arena, other);
         chunk->epoch = max_u64(chunk->epoch, other->epoch);
+    }
     if (other == chunk->before) {
         chunk->address = other->address;
         chunk->before = other->before;
@@ -334,7 +330,8 @@ static struct chunk *carve(struct arena *arena, struct chunk *found, uint64_t by
     if (found->bytes > bytes)
         return cut_chunk(arena, found, bytes);
     take_out(arena, found);
-    leave_queue(arena, found);
+    if (found->state == WAITING)
+        unqueue(arena, found);
     return found;
 }
 

@@ -27,14 +27,9 @@ static bool grain_is_ours(const CUmemAllocationProp *properties) {
            grain > 0 && PAGE_BYTES % grain == 0;
 }
 
-/* Of the two that leave something behind one refused call is not the end. */
+/* One refused call is not the end where it leaves something behind. */
 bool vm_release(uint64_t handle) {
     return REAL(cuMemRelease)(handle) == CUDA_SUCCESS || REAL(cuMemRelease)(handle) == CUDA_SUCCESS;
-}
-
-static bool unmap_twice(CUdeviceptr address) {
-    return REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS ||
-           REAL(cuMemUnmap)(address, PAGE_BYTES) == CUDA_SUCCESS;
 }
 
 /* Maps the handle at the address, reads one word back (after writing it, if `write`), unmaps, if
@@ -48,7 +43,8 @@ static bool try_handle(unsigned device, CUdeviceptr address, CUmemGenericAllocat
     bool works = REAL(cuMemSetAccess)(address, PAGE_BYTES, &access, 1) == CUDA_SUCCESS &&
                  (!write || REAL(cuMemcpyHtoD_v2)(address, &word, sizeof word) == CUDA_SUCCESS) &&
                  REAL(cuMemcpyDtoH_v2)(&back, address, sizeof back) == CUDA_SUCCESS && back == word;
-    *mapped = !unmap_twice(address);
+    *mapped = REAL(cuMemUnmap)(address, PAGE_BYTES) != CUDA_SUCCESS &&
+              REAL(cuMemUnmap)(address, PAGE_BYTES) != CUDA_SUCCESS;
     return works && !*mapped;
 }
 
