@@ -218,14 +218,11 @@ void flush_look(struct device *device, uint64_t changed_ns, uint64_t now) {
         reading.releasable_bytes = reading.asked ? device_idle_page_bytes(device)
                                                  : releasable_at_rest(device, changed_ns, now);
     }
-    lock_take(&reclaim->lock);
-    struct policy_state before = reclaim->policy;
     bool unfinished = atomic_exchange(&reclaim->unfinished, false);
-    if (unfinished) /* what is left to do needs no new cool-down */
-        reclaim->policy = (struct policy_state){0};
-    struct policy_decision decision = policy_decide(&settings, &reclaim->policy, &reading);
-    if (unfinished)
-        reclaim->policy = before;
+    struct policy_state anew = {0}; /* what is left to do needs no new cool-down */
+    lock_take(&reclaim->lock);
+    struct policy_decision decision =
+        policy_decide(&settings, unfinished ? &anew : &reclaim->policy, &reading);
     lock_give(&reclaim->lock);
     bool due = decision.flush || decision.trim;
     if (due && !flush_or_trim(device, decision, asked_by(asker, library)) &&
