@@ -13,14 +13,14 @@ static struct {
 } self;
 
 bool address_lookup(uint64_t address, struct address_info *place) {
-    struct vm_segment segment;
     struct book_mapping mapping;
+    uint64_t segment, bytes;
     for (unsigned i = 0; i < VRAMGC_MAX_DEVICES; i++) {
         struct vm *vm = device_pages_at(i);
-        if (!vm || !vm_owns(vm, address, &segment))
+        if (!vm || !vm_owns(vm, address, &segment, &bytes))
             continue;
-        *place = (struct address_info){i, segment.address, segment.bytes, vm_context(vm), false};
-        if (segment.bytes)
+        *place = (struct address_info){i, segment, bytes, vm_context(vm), false};
+        if (bytes)
             return true;
         bool mapped = book_mapping_at(address, &mapping);
         if (mapped)

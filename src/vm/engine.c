@@ -28,12 +28,13 @@ struct vm *vm_open(unsigned device, bool (*capturing)(void), double threshold_pe
 }
 
 /* Not of pages: to the program a segment is one allocation, as cudaMalloc makes them. */
-bool vm_owns(struct vm *vm, uint64_t address, struct vm_segment *segment) {
+bool vm_owns(struct vm *vm, uint64_t address, uint64_t *segment, uint64_t *bytes) {
     LOCKED(&vm->lock);
     const struct page_segment *in = page_table_lookup(&vm->table, address);
     if (!in || in->ended || !in->pages[page_table_first(in, address)].attached)
         return false;
-    *segment = in->range ? (struct vm_segment){0} : (struct vm_segment){in->address, in->bytes};
+    *segment = in->address;
+    *bytes = in->range ? 0 : in->bytes;
     return true;
 }
 

@@ -201,10 +201,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes);
 
 /* True: the address lies in a segment of ours, which is told, or in what is attached of a range: no
  * bytes, for what is mapped there is in the book (book.h). */
-struct vm_segment {
-    uint64_t address, bytes;
-};
-bool vm_owns(struct vm *vm, uint64_t address, struct vm_segment *segment);
+bool vm_owns(struct vm *vm, uint64_t address, uint64_t *segment, uint64_t *bytes);
 
 /* Gives up to `bytes` of idle and cached memory back to the driver, as far as the GPU has finished
  * with it. POLL: asks it first, and starts finding out about the rest; waits only where events

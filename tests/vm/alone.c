@@ -105,7 +105,7 @@ static void attach_storm(void) {
     for (size_t i = 0; i < OFTEN; i++) {
         uint64_t part = range + i % PARTS * PART * PAGE_BYTES;
         MUST(vm_detach(test.vm, part, PART * PAGE_BYTES) &&
-             !vm_owns(test.vm, part, &(struct vm_segment){0}));
+             !vm_owns(test.vm, part, &(uint64_t){0}, &(uint64_t){0}));
         MUST(vm_figures(test.vm).reserved_bytes == (PARTS - 1) * PART * PAGE_BYTES);
         MUST(idle(IDLE_RETURNED) == PART);
         MUST(vm_attach(test.vm, part, PART * PAGE_BYTES) && idle(IDLE_RETURNED) == 0);

@@ -117,7 +117,7 @@ static void *attacher(void *argument) {
             if (!attached[i])
                 MUST(attached[i] = vm_attach(test.vm, range + i * part_bytes, part_bytes));
         MUST(!vm_attach(test.vm, address, bytes) &&
-             vm_owns(test.vm, address, &(struct vm_segment){0}));
+             vm_owns(test.vm, address, &(uint64_t){0}, &(uint64_t){0}));
         if (below(2))
             vm_mapped(test.vm, address, bytes);
         MUST(vm_commit(test.vm, address, bytes, false));
@@ -134,7 +134,7 @@ static void *attacher(void *argument) {
         MUST(!attached[i] || (vm_range_end(test.vm, range) != VM_RANGE_ENDED &&
                               vm_detach(test.vm, range + i * part_bytes, part_bytes)));
     MUST(vm_range_end(test.vm, range) == VM_RANGE_ENDED &&
-         !vm_owns(test.vm, range, &(struct vm_segment){0}));
+         !vm_owns(test.vm, range, &(uint64_t){0}, &(uint64_t){0}));
     range = vm_range_revive(test.vm, 2 * PARTS * part_bytes); /* one of those that ended */
     MUST(!range || vm_range_end(test.vm, range) == VM_RANGE_ENDED);
     return NULL;
