@@ -79,7 +79,7 @@ static void burst_add(struct device *device, const struct vramgc_action *action,
     uint64_t took_ns = clock_ns() - start_ns;
     figure_add(&stats->reclaimed_bytes, given);
     figure_add(&stats->reclaim_ns, took_ns);
-    lock_take(&decaying->lock);
+    LOCKED(&decaying->lock);
     struct burst *burst = &decaying->bursts[action->reason];
     bool first = !burst->action.kind;
     if (first)
@@ -93,7 +93,6 @@ static void burst_add(struct device *device, const struct vramgc_action *action,
     reclaim_credit(&burst->action, figure_get(&stats->page_bytes.current), burst->given_bytes);
     reclaim_note_held(device, &burst->action, burst->held_bytes);
     reclaim_log_update(&burst->action);
-    lock_give(&decaying->lock);
     figure_add(&stats->reclaims, first);
 }
 

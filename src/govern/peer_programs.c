@@ -67,11 +67,10 @@ static void tell_of_giver(const struct peer_ask *ask, uint64_t pid, uint64_t byt
     struct vramgc_giver *out = &device->out->giver;
     char name[sizeof out->name];
     program_of_process(pid, name, sizeof name);
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     text_copy(out->name, sizeof out->name, name);
     out->several |= out->pid && out->pid != pid;
     out->pid = pid;
-    lock_give(&self.lock);
     figure_add(&device->out->stats.peer_bytes, bytes);
 }
 

@@ -153,18 +153,12 @@ static bool is_named(struct item item, const char *name) {
     return take_word(&word, name) && *word == ':';
 }
 
-static bool names(const char *setting, const char *name) {
-    for (struct item item = item_at(setting); item.text; item = next_item(item))
-        if (is_named(item, name))
-            return true;
-    return false;
-}
-
 bool alloc_conf_says(const char *setting, const char *name, const char *value) {
     for (struct item item = item_at(setting); item.text; item = next_item(item)) {
         const char *word = item.text;
-        if (take_word(&word, name) && *word == ':' && (word++, take_word(&word, value)) &&
-            *word != ':')
+        if (!take_word(&word, name) || *word++ != ':')
+            continue;
+        if (!value || (take_word(&word, value) && *word != ':'))
             return true;
     }
     return false;
@@ -181,12 +175,12 @@ static void add_item(struct text *text, const char *item, size_t length) {
  * native segments fill to the byte is refused where they grow by whole steps. */
 bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity) {
     struct text text = text_in(out, capacity);
-    const char *choice = step && !names(setting, STEP) ? CHOICE_WITH_STEP : CHOICE;
-    bool add = !names(setting, "expandable_segments");
-    bool remove =
-        alloc_conf_says(setting, "expandable_segments", "True") && names(setting, REPLACED);
+    const char *choice = step && !alloc_conf_says(setting, STEP, NULL) ? CHOICE_WITH_STEP : CHOICE;
+    bool add = !alloc_conf_says(setting, "expandable_segments", NULL);
+    bool remove = alloc_conf_says(setting, "expandable_segments", "True") &&
+                  alloc_conf_says(setting, REPLACED, NULL);
     if ((!add && !remove) || alloc_conf_says(setting, "backend", "cudaMallocAsync") ||
-        names(setting, "per_process_memory_fraction") ||
+        alloc_conf_says(setting, "per_process_memory_fraction", NULL) ||
         strlen(setting) + strlen(choice) + sizeof "," > capacity)
         return false;
     for (struct item item = item_at(setting); item.text; item = next_item(item))
@@ -240,7 +234,7 @@ bool alloc_conf_chose_expandable(void) {
 /* The old name counts in all versions, and first. */
 static bool set_chosen(const char *given, const char *value) {
     bool done = replace_variable(OLD_NAME, value, OLD_GIVEN) && !setenv(MARK, value, 1);
-    atomic_store_explicit(&self.added, done && !names(given, "expandable_segments"),
+    atomic_store_explicit(&self.added, done && !alloc_conf_says(given, "expandable_segments", NULL),
                           memory_order_relaxed);
     return done;
 }
@@ -299,9 +293,9 @@ static void say_given(struct alloc_conf *conf, const char *given) {
 
 /* The end of the sentence on a given setting: its fate. */
 static const char *explain_given(const char *given) {
-    if (names(given, "expandable_segments"))
+    if (alloc_conf_says(given, "expandable_segments", NULL))
         return "; vramgc took " REPLACED " out";
-    if (names(given, REPLACED))
+    if (alloc_conf_says(given, REPLACED, NULL))
         return "; vramgc put " CHOICE " in the place of " REPLACED;
     return "; vramgc added " CHOICE;
 }

@@ -71,5 +71,5 @@ bool alloc_conf_is_sound(const char *torch_version);
 bool alloc_conf_with_choice(const char *setting, bool step, char *out, size_t capacity);
 
 /* Does a setting of PyTorch's allocator, such as "max_split_size_mb:512, backend: native", give
- * that value to that name, by PyTorch's own rules: blanks do not count? Pure. */
+ * that value, or (NULL) any, to that name, by PyTorch's own rules: blanks do not count? Pure. */
 bool alloc_conf_says(const char *setting, const char *name, const char *value);
