@@ -70,7 +70,6 @@ static struct chunk *new_chunk(struct arena *arena) {
         return NULL;
     struct chunk *chunk = arena->spare;
     arena->spare = chunk->after;
-    *chunk = (struct chunk){0};
     return chunk;
 }
 
@@ -115,7 +114,7 @@ void arena_stream_gone(struct arena *arena, uint64_t stream) {
 /* --- chunks in their trees and lists --- */
 
 static struct chunk *chunk_of(struct tree_node *node) {
-    return (struct chunk *)node; /* its first member */
+    return (struct chunk *)node; /* its first member; NULL of NULL */
 }
 
 static struct tree *tree_of(struct arena *arena, const struct chunk *chunk) {
@@ -238,10 +237,8 @@ static bool add_zone(struct arena *arena, enum zone zone, uint64_t address, uint
     struct chunk *chunk = bytes ? new_chunk(arena) : NULL;
     if (!chunk)
         return !bytes;
-    chunk->address = address;
-    chunk->bytes = bytes;
-    chunk->zone = (uint8_t)zone;
-    chunk->state = FREE;
+    *chunk =
+        (struct chunk){.address = address, .bytes = bytes, .state = FREE, .zone = (uint8_t)zone};
     arena->first[zone] = chunk;
     put_in(arena, chunk);
     return true;
@@ -300,8 +297,7 @@ static struct chunk *best_fit(struct arena *arena, enum zone zone, uint64_t byte
     struct tree_node *node = owner ? tree_at_least(&owner->by_size[zone], key) : NULL;
     if (node)
         return chunk_of(node);
-    node = tree_at_least(&arena->by_size[zone], key);
-    struct chunk *chunk = node ? chunk_of(node) : NULL;
+    struct chunk *chunk = chunk_of(tree_at_least(&arena->by_size[zone], key));
     bool is_rest = chunk && !chunk->after;
     struct chunk *edge = is_rest ? extend_edge(arena, chunk, bytes, owner) : NULL;
     return edge ? edge : chunk;
@@ -313,11 +309,11 @@ static struct chunk *cut_chunk(struct arena *arena, struct chunk *rest, uint64_t
     if (!chunk)
         return NULL;
     take_out(arena, rest);
-    chunk->address = rest->address;
-    chunk->bytes = bytes;
-    chunk->zone = rest->zone;
-    chunk->before = rest->before;
-    chunk->after = rest;
+    *chunk = (struct chunk){.address = rest->address,
+                            .bytes = bytes,
+                            .zone = rest->zone,
+                            .before = rest->before,
+                            .after = rest};
     *(chunk->before ? &chunk->before->after : &arena->first[chunk->zone]) = chunk;
     rest->before = chunk;
     rest->address += bytes;
@@ -360,8 +356,7 @@ struct arena_block arena_take(struct arena *arena, uint64_t bytes, uint64_t stre
 /* --- giving back --- */
 
 struct arena_block arena_claim(struct arena *arena, uint64_t address) {
-    struct tree_node *node = tree_at_least(&arena->used, (struct tree_key){address, 0});
-    struct chunk *chunk = node ? chunk_of(node) : NULL;
+    struct chunk *chunk = chunk_of(tree_at_least(&arena->used, (struct tree_key){address, 0}));
     if (!chunk || chunk->address != address)
         return (struct arena_block){0};
     take_out(arena, chunk);
