@@ -113,14 +113,12 @@ bool vm_ask_again(struct vm *vm, unsigned *attempts) {
 /* --- memory for a page of a block --- */
 
 bool vm_more_may_come(struct vm *vm, uint64_t then) {
-    lock_take(&vm->lock);
+    LOCKED(&vm->lock);
     const struct host_memory *host = &vm->host;
     bool coming = vm_in_flight(vm) + vm->opening + host->returning_count + host->leaving > 0;
     bool more = coming || vm->landed != then;
-    unsigned rings = bell_rings(&vm->arrived);
-    lock_give(&vm->lock);
     if (coming)
-        bell_wait(&vm->arrived, rings);
+        bell_await(&vm->arrived, &vm->lock);
     return more;
 }
 
