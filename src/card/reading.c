@@ -195,9 +195,8 @@ void gate_wait(atomic_uint *taking) {
 static bool look_up_card(struct card_own *own, struct known *known) {
     if (!own_by_books(NULL, own) || own->device >= MAX_CARDS)
         return false;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     *known = self.cards[own->device];
-    lock_give(&self.lock);
     return true;
 }
 
@@ -210,9 +209,8 @@ static bool read_card(unsigned card) {
     uint64_t held_bytes;
     if (meminfo_read_beside(&reading, 1, own_by_books, NULL, &held_bytes) != CUDA_SUCCESS)
         return false;
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     self.cards[card] = (struct known){reading.spare_bytes + (int64_t)held_bytes, reading.age};
-    lock_give(&self.lock);
     return true;
 }
 

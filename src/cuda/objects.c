@@ -42,9 +42,8 @@ typedef int visitor(struct dl_phdr_info *, size_t, void *);
 static bool iterate(visitor *visit, void *context) {
     if (atomic_load(&self.frozen))
         return false;
-    lock_take(&self.in_list);
+    LOCKED(&self.in_list);
     dl_iterate_phdr(visit, context);
-    lock_give(&self.in_list);
     return true;
 }
 

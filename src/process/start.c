@@ -66,9 +66,8 @@ static void apply_conf(const char *objection) {
 }
 
 void start_read_settings(void) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     settings_from_environment();
-    lock_give(&self.lock);
 }
 
 /* Everything of the loader is looked for here, where the program holds no lock of PyTorch's: a hook
@@ -311,7 +310,7 @@ void reset_device(unsigned index) {
     stream_reset(index);
     block_reset(index);
     capture_reset(index);
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_clear(device->heap);
     owners_reset(&device->owners);
     device->pool.live_bytes = 0;
@@ -335,7 +334,6 @@ void reset_device(unsigned index) {
     gauge_clear(&stats->address_bytes);
     figure_bump(&stats->resets, 1);
     __atomic_store_n(&device->context, NULL, __ATOMIC_RELAXED);
-    lock_give(&device->lock);
 }
 
 /* The runtime releases its contexts when the program ends; what it held until then is the record.

@@ -37,13 +37,12 @@ static bool look_up_functions(struct python_api *api) {
 static void look_again(unsigned long long changes) {
     struct python_api api = {0};
     bool complete = look_up_functions(&api);
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     self.looked = changes;
     if (complete && !atomic_load(&self.complete)) {
         self.api = api;
         atomic_store(&self.complete, true);
     }
-    lock_give(&self.lock);
 }
 
 const struct python_api *python_api(void) {

@@ -47,7 +47,7 @@ static struct vramgc_gauge *gauge_of(struct vramgc_device_stats *stats, uint32_t
  * stay the same until our own thread has looked at the pool. */
 static void count_pool(struct device *device, uint64_t bytes, bool more) {
     struct vramgc_device_stats *stats = &device->out->stats;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     uint64_t kept = device->pool.idle_bytes;
     uint64_t reused = more ? min_u64(kept, bytes) : 0;
     uint64_t before = device->pool.used_bytes;
@@ -62,7 +62,6 @@ static void count_pool(struct device *device, uint64_t bytes, bool more) {
         gauge_add(&stats->held_bytes, bytes - reused);
     (more ? gauge_add : gauge_subtract)(&stats->pool_bytes, bytes);
     device_publish(device);
-    lock_give(&device->lock);
 }
 
 /* PyTorch rounds each page-locked tensor up to a power of two. */
@@ -117,7 +116,7 @@ static void pool_block(struct device *device, const struct alloc_freed *block, b
     oom_block_changed(block->address, more);
     if (more)
         thread_state.block = block->address;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     more ? owners_take(&device->owners, block->tag, bytes)
          : owners_give(&device->owners, block->tag, bytes);
     if (more) {
@@ -133,7 +132,6 @@ static void pool_block(struct device *device, const struct alloc_freed *block, b
     }
     device_publish(device);
     device_add_to_mean(device);
-    lock_give(&device->lock);
 }
 
 static void add_segment(struct device *device, uint64_t address, uint64_t bytes) {
@@ -229,10 +227,9 @@ static void take_from_heap(const struct alloc_freed *taken) {
     struct device *device = taken->segment ? device_if_ready(taken->device) : NULL;
     if (!device)
         return;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_segment_remove(device->heap, taken->address, NULL);
     device_publish(device);
-    lock_give(&device->lock);
 }
 
 enum placed { PLACED, PLACED_AGAIN, NOT_PLACED };
@@ -394,16 +391,14 @@ void alloc_free_commit(const struct alloc_freed *taken) {
         return;
     thread_state.since_block.frees++;
     thread_segment_freed(device);
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_segment_forget(device->heap, taken->address);
     figure_bump(&device->out->stats.segment_frees, 1);
-    lock_give(&device->lock);
 }
 
 void alloc_reset(unsigned device) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_drop_device(&self.addresses, device);
-    lock_give(&self.lock);
 }
 
 /* Each as if it had been freed, however often it was opened; a few at a time, for the lock is not

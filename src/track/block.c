@@ -202,9 +202,8 @@ void block_stream_asked(uint64_t stream, bool capturing) {
 }
 
 void block_reset(unsigned device) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_drop_device(&self.events, device);
     hashmap_drop_device(&self.waits, device);
     atomic_store(&self.pending, self.waits.count);
-    lock_give(&self.lock);
 }

@@ -65,9 +65,8 @@ static void copy_runs(struct device *device, struct map *map, size_t capacity) {
     map->head.started_ns = store_file()->started_ns;
     map->head.time_ns = store_age_ns();
     map->head.free_bytes = device_free_bytes(device);
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_walk(device->heap, keep_run, &copy);
-    lock_give(&device->lock);
 }
 
 static bool write_whole(int fd, const char *from, size_t bytes) {

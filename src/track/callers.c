@@ -38,7 +38,7 @@ static unsigned library_at(uintptr_t address) {
 /* Another thread may have been first. */
 static unsigned add_library(uintptr_t address, struct object_range range, const char *path) {
     struct vramgc_file *file = store_file();
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     unsigned found = library_at(address), count = atomic_load(&self.count);
     if (!found && count < VRAMGC_MAX_LIBRARIES) {
         const char *name = text_after_folder(path);
@@ -49,7 +49,6 @@ static unsigned add_library(uintptr_t address, struct object_range range, const 
         atomic_store_explicit(&self.count, count + 1, memory_order_release);
         found = count;
     }
-    lock_give(&self.lock);
     return found;
 }
 

@@ -197,11 +197,10 @@ static void walk_holes(struct device *device) {
 }
 
 struct frag_figures device_measure_holes(struct device *device, bool now) {
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     if (now || clock_ns() >= device->holes.until_ns)
         walk_holes(device);
     struct frag_figures figures = device->holes.figures;
-    lock_give(&device->lock);
     return figures;
 }
 
@@ -337,7 +336,7 @@ void device_account_pages(struct device *device) {
                atomic_load_explicit(&device->paging.changes_seen, memory_order_relaxed)) &&
         !figure_get(&stats->spilled_bytes.current))
         return; /* at most block events; how long anything is spilled grows by itself */
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     struct vm_figures figures = vm_figures(vm);
     uint64_t now = figures.physical_bytes, before = device->paging.held_bytes;
     atomic_store_explicit(&device->paging.changes_seen, changes, memory_order_relaxed);
@@ -349,7 +348,6 @@ void device_account_pages(struct device *device) {
     pool_gives_way(device, minus_u64(now, before));
     gauge_add(&stats->held_bytes, minus_u64(now, before)); /* inside, for resets and each other */
     gauge_subtract(&stats->held_bytes, minus_u64(before, now));
-    lock_give(&device->lock);
 }
 
 uint64_t device_idle_page_bytes(struct device *device) {

@@ -39,21 +39,19 @@ static void note_refusal(struct noted *noted, const struct vramgc_refusal *refus
 }
 
 void oom_log_note(const struct vramgc_refusal *refusal) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     note_refusal(&self.errors, refusal);
     self.noted_ns = clock_ns();
-    lock_give(&self.lock);
 }
 
 void oom_log_went_on(const struct vramgc_refusal *refusal) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     bool latest = self.errors.latest.time_ns == refusal->time_ns;
     if (self.errors.count > 0 && latest) { /* else it took so long that it was told */
         self.errors.latest = self.errors.before;
         self.errors.count--;
         note_refusal(&self.went_on, refusal);
     }
-    lock_give(&self.lock);
 }
 
 static void say_part(struct text *text, const char *before, uint64_t bytes, const char *after) {

@@ -69,11 +69,10 @@ static void begin_job(struct watch *watch, uint64_t now) {
 static uint64_t moved_bytes(struct device *device) {
     const struct vramgc_site *site = store_file()->sites;
     uint64_t bytes = 0;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     for (uint32_t i = 0; i < device->owners.site_count; i++, site++)
         if (strcmp(site->phase, "model move") == 0 && !strstr(site->function, "from_"))
             bytes += device->owners.of[i].taken_bytes;
-    lock_give(&device->lock);
     return bytes;
 }
 

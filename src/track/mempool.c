@@ -69,14 +69,13 @@ uint64_t mempool_used(const struct device *device) {
 
 uint64_t mempool_needed(struct device *device, uint64_t now_ns, uint64_t within_ns) {
     struct device_pool *pool = &device->pool;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     if (minus_u64(now_ns, pool->since_ns) >= within_ns) {
         pool->most_before_bytes = within_ns ? pool->most_bytes : 0;
         pool->most_bytes = pool->used_bytes;
         pool->since_ns = now_ns;
     }
     uint64_t needed = max_u64(pool->most_bytes, pool->most_before_bytes);
-    lock_give(&device->lock);
     return needed;
 }
 

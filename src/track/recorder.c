@@ -227,14 +227,13 @@ void recorder_note(struct device *device, enum vramgc_note kind, uint64_t value)
     device = device ? device : atomic_load(&self.device);
     if (!file || !device)
         return;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     if (kind == VRAMGC_NOTE_JOB)
         self.jobs++;
     if (is_recorded(file, device) && has_room(file)) {
         put_pool();
         put_note(kind, value);
     }
-    lock_give(&device->lock);
 }
 
 bool recorder_has_blocks(unsigned device) {

@@ -118,17 +118,15 @@ void stream_made_green(void) {
 void stream_gone(uint64_t stream) {
     if (stream <= STREAM_PER_THREAD)
         return; /* a default stream cannot be destroyed */
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_take(&self.streams, stream, NULL);
-    lock_give(&self.lock);
 }
 
 void stream_reset(unsigned device) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_drop_device(&self.streams, device);
     self.follows[device] = NULL;
     self.uncounted[device] = false;
-    lock_give(&self.lock);
 }
 
 /* --- captures --- */
@@ -175,9 +173,8 @@ bool capture_active(void) {
 }
 
 static bool is_in_table(uint64_t stream) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     bool found = hashmap_find(&self.captured, key_of(stream)) != NULL;
-    lock_give(&self.lock);
     return found;
 }
 
@@ -202,8 +199,7 @@ bool capture_includes(uint64_t stream) {
 }
 
 void capture_reset(unsigned device) {
-    lock_take(&self.lock);
+    LOCKED(&self.lock);
     hashmap_drop_device(&self.captured, device);
     publish_captures();
-    lock_give(&self.lock);
 }

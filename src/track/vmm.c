@@ -213,10 +213,9 @@ struct book_range vmm_range_free_begin(uint64_t address) {
     struct device *device = heap_of(&range);
     if (!device)
         return range;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_segment_remove(device->heap, address, NULL);
     device_publish(device);
-    lock_give(&device->lock);
     return range;
 }
 
@@ -226,17 +225,15 @@ void vmm_range_free_abort(const struct book_range *range) {
         book_range_put(range);
     if (!device)
         return;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_segment_restore(device->heap, range->address);
     device_publish(device);
-    lock_give(&device->lock);
 }
 
 void vmm_range_free_commit(const struct book_range *range) {
     struct device *device = heap_of(range);
     if (!device)
         return;
-    lock_take(&device->lock);
+    LOCKED(&device->lock);
     heap_segment_forget(device->heap, range->address);
-    lock_give(&device->lock);
 }
