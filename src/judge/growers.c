@@ -239,12 +239,12 @@ static uint64_t bytes_of_loader(const struct vramgc_file *file, const struct vra
     return bytes;
 }
 
-/* Where nothing was freed while much came that is the latest floor. Else the floors of a load rise,
- * by an eighth of what came and went where it makes 4 bits of 32; work leaves about what it found.
- * A rest, at or above the lowest of them, is where it began. */
+/* Where nothing was freed while much came that is the latest floor. Else it is the lowest of those
+ * that rise up to the latest, as a load's do: by an eighth of what came and went where it makes 4
+ * bits of 32. Work leaves about what it found. Below the first floor there may have been a rest. */
 uint64_t live_before(const struct stats_file *record, const struct vramgc_device *device,
                      const struct vramgc_refusal *refusal) {
-    enum { FREED_PART = 256, LOAD_PART = 16 }; /* growth_least_bytes; half of an eighth */
+    enum { FREED_PART = 256, LOAD_PART = 16 }; /* as growth_least_bytes; half of an eighth */
     const struct vramgc_floors *floors = &device->floors;
     uint64_t left[VRAMGC_MAX_JOBS];
     uint64_t jobs = left_by_jobs(record, device, refusal->time_ns, left);
