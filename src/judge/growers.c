@@ -27,14 +27,15 @@ bool site_is_cache(const struct vramgc_site *site) {
 
 /* By its phase, or by a name as loaders have it: no table has them all. */
 bool site_loads(const struct vramgc_site *site) {
-    static const char *const names[] = {"load",        "from_pretrained", "create_model",
-                                        "build_model", "init_model",      "__init__"};
+    static const char *const names[] = {"load", "from_pretrained", "create_model", "build_model",
+                                        "init_model"};
     static const char *const others[] = {"unload", "upload", "download", "offload"};
     const char *dot = strrchr(site->function, '.'), *name = dot ? dot + 1 : site->function;
     bool does = strcmp(site->phase, "model move") == 0 || strcmp(site->phase, "LoRA") == 0 ||
                 strcmp(site->phase, "optimizer") == 0;
     for (size_t i = 0; i < ARRAY_LENGTH(names) && !*site->phase; i++)
         does = does || strcasestr(name, names[i]);
+    does = does || strcmp(name, "__init__") == 0; /* whatever it is a part of */
     for (size_t i = 0; i < ARRAY_LENGTH(others) && !*site->phase; i++)
         does = does && !strcasestr(name, others[i]);
     return does && !site_is_cache(site);

@@ -82,6 +82,8 @@ static void say_oom(struct verdict *verdict, struct text *text, const struct tal
     if (r->total_bytes && !oom->of_context)
         text_format(text, ", %s%s free", show_bytes(r->free_bytes).text,
                     r->cause == VRAMGC_CAUSE_HOST ? " of RAM" : "");
+    if (oom->seen == VRAMGC_CAUSE_ROUNDED && r->free_bytes >= r->request_bytes)
+        text_add(text, " (PyTorch takes 12 or 20 MiB at a time)");
     if (oom_tells_idle(oom))
         text_format(text, " and %s idle", show_bytes(r->idle_bytes).text);
     if (oom->record->file->device_count > 1 && oom->cause != VRAMGC_CAUSE_HOST)

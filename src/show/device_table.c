@@ -408,7 +408,7 @@ static void who_of_device(FILE *out, const struct stats_file *record, size_t ind
         return;
     sort_owners(rows, count);
     fputc('\n', out);
-    who_cells(out, "WHO", "live peak", columns, went_on ? "at refusal" : "at OOM", "phase",
+    who_cells(out, "WHO", "at peak", columns, went_on ? "at refusal" : "at OOM", "phase",
               "Python function (where it begins)");
     for (; shown < min_u64(most, count - 1); shown++)
         write_who_row(out, &rows[shown], 0, columns);

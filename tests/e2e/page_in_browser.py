@@ -166,17 +166,19 @@ def what_was_lacking_follows_the_card():
             count += is(i);
         return Math.round(count / 144 / devicePixelRatio ** 2); })()"""
 
-    def of(idle, total):
+    def of(idle, total, cause):
         def change(process):
-            process["refusals"][-1]["idle_bytes"] = idle
+            process["refusals"][-1].update(idle_bytes=idle, cause=cause)
             process["devices"][0]["total_bytes"] = total
         return change
 
-    for idle, total, squares, says in ((0, 24 << 30, 14, "64.0 MiB of the card; red: lacking, 836 MiB"),
-                                       (836 << 20, 24 << 30, 0, "64.0 MiB of the card; enough was free and idle, in pieces"),
-                                       (0, 512 << 20, 256, "2.00 MiB of the card; red: lacking, 836 MiB, of which one card's worth is drawn")):
-        page = f"lacks-{squares}.html"
-        write_changed(page, of(idle, total))
+    for idle, total, cause, squares, says in (
+            (0, 24 << 30, "full", 14, "64.0 MiB of the card; red: lacking, 836 MiB"),
+            (836 << 20, 24 << 30, "fragmented", 0, "64.0 MiB of the card; enough was free and idle, in pieces"),
+            (836 << 20, 24 << 30, "rounded", 0, "64.0 MiB of the card; PyTorch takes 12 or 20 MiB at a time"),
+            (0, 512 << 20, "full", 256, "2.00 MiB of the card; red: lacking, 836 MiB, of which one card's worth is drawn")):
+        page = f"lacks-{squares}-{cause}.html"
+        write_changed(page, of(idle, total, cause))
         look.look(page)
         assert text("cells-title") == f"Each square is {says}. The squares show how much each has, not where it lies.", text("cells-title")
         assert look.run(red) == squares, (page, look.run(red))

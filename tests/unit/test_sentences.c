@@ -24,6 +24,9 @@
 #define WARNING "PyTorch's warning \"mapping failed with OOM\" "
 
 static const struct row whats[] = {
+    {"rounded request=8 free=8 idle=0",
+     "OUT OF MEMORY 1x, at 1:00.000: 8.0 MiB wanted, 8.0 MiB free "
+     "(PyTorch takes 12 or 20 MiB at a time)."},
     {"live-peak=7900 spilled=800", "No allocation failed: 7.7 GiB held at the peak for 7.7 GiB of "
                                    "tensors, up to 800 MiB of which "
                                    "lay in RAM, for the card had no room."},

@@ -165,6 +165,8 @@ static const struct row whys[] = {
     {"live-peak=4000 conf=max_split_size_mb:128 mode=observe",
      IDLE_SAID " PyTorch's setting max_split_size_mb keeps it: a larger block is not split, and "
                "waits for a request of its size."},
+    {"full request=3000 pile=42:together phase=Block.__init__ phase=denoise",
+     "The card is full: 2.8 GiB more were needed."},
     {"full request=3000 pile=42:together",
      "sample (sampling.py:12) has 42 tensors, and this request is as large as all of them "
      "together, as torch.cat() makes it to join them."},

@@ -23,16 +23,17 @@ function cellsOf(parts, total, cell) {
 }
 
 /* A request may be larger than any picture: of what it lacked no more than one card's worth is drawn. */
-function lackSays(wanted, lacking, total) {
-    if (!wanted)
+function lackSays(moment, total) {
+    const lacking = lackingOf(moment);
+    if (!wantedOf(moment))
         return "";
-    return lacking === 0 ? "; enough was free and idle, in pieces" :
+    return lacking === 0 ? "; " + (moment.event.refusal.cause === "rounded" ? WHY.rounded : "enough was free and idle, in pieces") :
         "; red: lacking, " + bytes(lacking) + (lacking > total ? ", of which one card's worth is drawn" : "");
 }
 
 /* The part that was lacking follows the card. */
-function drawCells(view, parts, wanted, lacking) {
-    const total = view.total || view.top, cell = cellBytes(total), cells = cellsOf(parts, total, cell);
+function drawCells(view, parts, moment) {
+    const lacking = lackingOf(moment), total = view.total || view.top, cell = cellBytes(total), cells = cellsOf(parts, total, cell);
     cells.push(...Array(Math.ceil(Math.min(lacking, total) / cell)).fill("refused"));
     const size = 15, width = byId("cells").clientWidth, columns = Math.max(8, Math.floor(width / size));
     const {canvas, draw} = canvasOf("cells", Math.ceil(cells.length / columns) * size);
@@ -46,7 +47,7 @@ function drawCells(view, parts, wanted, lacking) {
             draw.strokeRect(x + 0.5, y + 0.5, size - 4, size - 4);
     });
     canvas.setAttribute("aria-label", PARTS.filter(([key]) => parts[key] !== null).map(([key, label]) => label + " " + bytes(parts[key])).join(", "));
-    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + lackSays(wanted, lacking, total) + ". The squares show how much each has, not where it lies.";
+    byId("cells-title").textContent = "Each square is " + bytes(cell) + " of the card" + lackSays(moment, total) + ". The squares show how much each has, not where it lies.";
 }
 
 /* ---- blocks ---- */

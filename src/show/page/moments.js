@@ -11,7 +11,7 @@ const PARTS = [
 
 const WHY = {
     unknown: "cause unknown", full: "not enough memory", fragmented: "fragmentation",
-    rounded: "rounded up", driver: "free, and refused", limit: "PyTorch asked nobody",
+    rounded: "PyTorch takes 12 or 20 MiB at a time", driver: "free, and refused", limit: "PyTorch asked nobody",
     host: "the host's memory",
 };
 

@@ -68,7 +68,7 @@ function show(i) {
     byId("when").textContent = "The card at " + time;
     byId("what").replaceChildren(...saysOf(view, moment));
     showSum(view, parts, wantedOf(moment));
-    drawCells(view, parts, wantedOf(moment), lackingOf(moment));
+    drawCells(view, parts, moment);
     state.moveCursor(moment.ns);
     showWho(view, moment.ns);
     byId("earlier").disabled = eventFrom(-1) < 0;
