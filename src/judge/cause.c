@@ -233,20 +233,28 @@ static uint64_t least_to_tell(const struct oom *oom) {
 
 /* ---- the jobs and the errors around it ---- */
 
+static uint64_t jobs_before(const struct oom *oom, const struct vramgc_refusal *refusal) {
+    uint64_t left[VRAMGC_MAX_JOBS];
+    return left_by_jobs(oom->record, oom->device, refusal->time_ns, left);
+}
+
 /* Work rests between two jobs. */
 static bool is_of_this_job(const struct oom *oom, const struct vramgc_refusal *other) {
-    uint64_t left[VRAMGC_MAX_JOBS];
-    return left_by_jobs(oom->record, oom->device, other->time_ns, left) ==
-           left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
+    return jobs_before(oom, other) == jobs_before(oom, oom->refusal);
+}
+
+/* Of this device, before this one. */
+static bool is_earlier_error(const struct oom *oom, const struct vramgc_refusal *other) {
+    return other->device == oom->refusal->device && other->time_ns < oom->refusal->time_ns &&
+           !other->granted && other->reported == VRAMGC_REPORTED;
 }
 
 /* The error of the same work before this one. */
 static const struct vramgc_refusal *error_before(const struct oom *oom) {
-    const struct vramgc_refusal *r = oom->refusal, *found = NULL;
+    const struct vramgc_refusal *found = NULL;
     for (size_t i = 0; i < oom->record->refusal_count; i++) {
         const struct vramgc_refusal *other = oom->record->refusals[i];
-        if (other->device == r->device && other->time_ns < r->time_ns && !other->granted &&
-            other->reported == VRAMGC_REPORTED && who_asked(oom->record->file, other))
+        if (is_earlier_error(oom, other) && who_asked(oom->record->file, other))
             found = other;
     }
     return found && is_of_this_job(oom, found) ? found : NULL;
@@ -254,17 +262,11 @@ static const struct vramgc_refusal *error_before(const struct oom *oom) {
 
 /* Of an earlier job, which was not the first. */
 static const struct vramgc_refusal *first_error(const struct oom *oom) {
-    uint64_t left[VRAMGC_MAX_JOBS];
-    for (size_t i = 0; i < oom->record->refusal_count; i++) {
-        const struct vramgc_refusal *other = oom->record->refusals[i];
-        if (other->device == oom->refusal->device && !other->granted &&
-            other->reported == VRAMGC_REPORTED)
-            return left_by_jobs(oom->record, oom->device, other->time_ns, left) &&
-                           !is_of_this_job(oom, other)
-                       ? other
-                       : NULL;
-    }
-    return NULL;
+    size_t i = 0, count = oom->record->refusal_count;
+    while (i < count && !is_earlier_error(oom, oom->record->refusals[i]))
+        i++;
+    const struct vramgc_refusal *first = i < count ? oom->record->refusals[i] : NULL;
+    return first && jobs_before(oom, first) && !is_of_this_job(oom, first) ? first : NULL;
 }
 
 /* Models that are still there though their work is done pile up from job to job, too few for
@@ -274,7 +276,7 @@ static const struct vramgc_refusal *first_error(const struct oom *oom) {
 static uint64_t stayed_bytes(const struct oom *oom) {
     const struct vramgc_refusal *error = oom->first_error;
     uint64_t left[VRAMGC_MAX_JOBS], share = oom->sum.total_bytes / CAUSE_SHARE;
-    uint64_t from = error ? left_by_jobs(oom->record, oom->device, error->time_ns, left) : 1;
+    uint64_t from = error ? jobs_before(oom, error) : 1;
     uint64_t count = left_by_jobs(oom->record, oom->device, oom->refusal->time_ns, left);
     if (count <= from || (!error && left[0] < share))
         return 0;
