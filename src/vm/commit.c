@@ -36,11 +36,17 @@ struct extent {
     uint64_t handle; /* cached memory for them; 0: to be had */
 };
 
-static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+/* All that a block that goes needs. */
+static struct block pages_of(struct page_segment *segment, uint64_t address, uint64_t bytes) {
     struct block block = {.segment = segment, .address = address, .bytes = bytes};
     block.first = block.next = page_table_first(segment, address);
     block.live_end = block.first + page_table_npages(segment, address, bytes);
     block.guard = page_table_guard(segment, address, bytes);
+    return block;
+}
+
+static struct block block_at(struct page_segment *segment, uint64_t address, uint64_t bytes) {
+    struct block block = pages_of(segment, address, bytes);
     bool guarded = block.guard && segment->pages[block.guard].attached;
     block.end = block.live_end + guarded;
     /* A block that ends where this one begins has its guard before them. */
@@ -340,7 +346,7 @@ void vm_mark_idle(struct vm *vm, uint64_t address, uint64_t bytes) {
     vm_set_clock(vm);
     struct page_segment *segment = page_table_lookup(&vm->table, address);
     if (segment && !segment->ended) {
-        struct block block = block_at(segment, address, bytes);
+        struct block block = pages_of(segment, address, bytes);
         mark_idle(vm, &block);
     }
     CHECK_NOW_AND_THEN(page_table_is_valid(&vm->table));

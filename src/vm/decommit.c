@@ -8,10 +8,11 @@ size_t vm_decommit_batch(struct vm *vm, const struct victims *victims, size_t ex
     struct page *list[BATCH];
     struct victims chosen = *victims;
     size_t at_most[EXTENT_SIZES];
+    bool spares = vm->in_steps && !victims->at_most; /* what is promised to no handle */
     lock_take(&vm->lock);
-    for (size_t size = 0; vm->in_steps && size < EXTENT_SIZES; size++)
+    for (size_t size = 0; spares && size < EXTENT_SIZES; size++)
         at_most[size] = vm_spare_steps(vm, size);
-    if (vm->in_steps && !victims->at_most)
+    if (spares)
         chosen.at_most = at_most;
     size_t count = page_table_victims(&vm->table, &chosen, list, min_u64(extents, BATCH));
     lock_give(&vm->lock);
