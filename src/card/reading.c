@@ -108,11 +108,10 @@ struct meminfo_age meminfo_age(uint64_t start_ns) {
 
 CUresult meminfo_read(struct meminfo *reading) {
     uint64_t start_ns = clock_ns();
-    CUstreamCaptureMode before = capture_mode_relax();
+    RELAXED_CAPTURES;
     real_cuMemGetInfo_v2_t get_info = REAL(cuMemGetInfo_v2);
     CUresult result = get_info ? get_info(&reading->free_bytes, &reading->total_bytes)
                                : CUDA_ERROR_NOT_INITIALIZED;
-    capture_mode_set(before);
     reading->age = meminfo_age(start_ns);
     if (result == CUDA_SUCCESS)
         meminfo_limit(reading);

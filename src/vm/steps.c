@@ -117,13 +117,13 @@ static bool claim_place(struct vm *vm, struct page *page, size_t npages) {
     while (!all_empty(page, npages)) {
         if (page->state == PAGE_MAPPED && page->npages == npages)
             return false;
-        unsigned rings = bell_rings(&vm->arrived);
         size_t count = in_the_way(vm, page, npages, list);
+        if (!count) {
+            bell_await(&vm->arrived, &vm->lock);
+            continue;
+        }
         lock_give(&vm->lock);
-        if (count)
-            vm_unmap(vm, list, count);
-        else
-            bell_wait(&vm->arrived, rings);
+        vm_unmap(vm, list, count);
         lock_take(&vm->lock);
     }
     page_table_claim(page, npages);
