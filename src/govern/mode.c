@@ -218,7 +218,8 @@ bool mode_keeps_steps(void) {
 
 void mode_tried(const struct device *device, bool passed) {
     LOCKED(&self.lock);
-    *(passed ? &self.facts.passed : &self.facts.failed) |= 1u << device_index(device);
+    unsigned *devices = passed ? &self.facts.passed : &self.facts.failed;
+    *devices |= 1u << device_index(device);
     choose_mode();
 }
 

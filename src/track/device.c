@@ -200,8 +200,7 @@ struct frag_figures device_measure_holes(struct device *device, bool now) {
     LOCKED(&device->lock);
     if (now || clock_ns() >= device->holes.until_ns)
         walk_holes(device);
-    struct frag_figures figures = device->holes.figures;
-    return figures;
+    return device->holes.figures;
 }
 
 /* At the time of the timeline's point that the look belongs to: both then say the same. */

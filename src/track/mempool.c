@@ -75,8 +75,7 @@ uint64_t mempool_needed(struct device *device, uint64_t now_ns, uint64_t within_
         pool->most_bytes = pool->used_bytes;
         pool->since_ns = now_ns;
     }
-    uint64_t needed = max_u64(pool->most_bytes, pool->most_before_bytes);
-    return needed;
+    return max_u64(pool->most_bytes, pool->most_before_bytes);
 }
 
 static uint64_t used_together(const struct device *device) {

@@ -174,8 +174,7 @@ bool capture_active(void) {
 
 static bool is_in_table(uint64_t stream) {
     LOCKED(&self.lock);
-    bool found = hashmap_find(&self.captured, key_of(stream)) != NULL;
-    return found;
+    return hashmap_find(&self.captured, key_of(stream)) != NULL;
 }
 
 static bool driver_says_captured(uint64_t stream) {
